@@ -63,12 +63,6 @@ class Trouble:
     """One way."""
 
     name: str
-    code: int
-    """The exit code, whatever the base branch did; with `advisory` it is 0, unless nothing could be run."""
-    says: str
-    """Words of the first line."""
-    tolerable: bool = False
-    """Whether `on-inconclusive: pass` makes it green."""
     files: Mapping[str, str | Mapping[str, Any] | None] = field(default_factory=dict)
     """What is written before the run; None removes a file."""
     arguments: tuple[str, ...] = ()
@@ -126,66 +120,29 @@ def healthy_run(repository: Repository, *, judged: bool) -> Done:
         return repository.gate("run", "--judge-base-url", server.url, environment=key)
 
 
-_INVALID: Mapping[str, Mapping[str, Any]] = {
+_GEMINI = {"bot/agent.py": GEMINI}
+_TROUBLES: Mapping[str, Mapping[str, Any]] = {
     "syntax error": {"files": {"bot/agent.py": "def broken(:\n"}},
     "unreadable directory": {"closed": True},
     "wrong interpreter": {"arguments": ("--agent-python", "nowhere/bin/python"), "python": False},
     "all filtered": {"arguments": ("--exclude", "evals/")},
     "no files": {"files": {EVALS: None}},
     "recording missing": {"arguments": ("--agent", "recorded:nowhere.json"), "python": False},
+    "no key": {"files": _GEMINI, "environment": {"GOOGLE_GEMINI_BASE_URL": "http:{place}"}},
+    "no TLS": {
+        "files": _GEMINI,
+        "arguments": ("--turn-timeout", "6"),  # for retries
+        "environment": {"GOOGLE_GEMINI_BASE_URL": "https:{place}", "GOOGLE_API_KEY": "no-key"},
+    },
+    "all quarantined": {"files": {"agent-eval.toml": QUARANTINE}},
+    "none blocks": {"files": {"agent-eval.toml": "[[policy]]\nblocking = false\n"}},
+    "every threshold 0": {"files": {CONFIG: {"criteria": {"response_match_score": 0}}}},
+    "criteria withheld": {"files": {CONFIG: JUDGED}, "arguments": ("--without-keys", "deterministic-only")},
+    "recording without these cases": {
+        "files": {"answers.json": eval_set("answers", {"other": [("Hello.", "Hello.")]})},
+        "arguments": ("--agent", "recorded:answers.json"),
+        "python": False,
+    },
 }
-_GEMINI = {"bot/agent.py": GEMINI}
-TROUBLES = (
-    *(
-        Trouble(name=name, code=2, says="1 error in the eval files or the configuration; nothing was run", **invalid)
-        for name, invalid in _INVALID.items()
-    ),
-    Trouble(
-        name="no key",
-        code=3,
-        says="2 of 2 cases had no model key that works",
-        tolerable=True,
-        files=_GEMINI,
-        environment={"GOOGLE_GEMINI_BASE_URL": "http:{place}"},
-    ),
-    Trouble(
-        name="no TLS",
-        code=3,
-        says="the model's provider failed in 2 of 2 cases",
-        tolerable=True,
-        files=_GEMINI,
-        arguments=("--turn-timeout", "6"),  # for retries
-        environment={"GOOGLE_GEMINI_BASE_URL": "https:{place}", "GOOGLE_API_KEY": "no-key"},
-    ),
-    Trouble(
-        name="all quarantined", code=0, says="no case may fail the gate (2 q", files={"agent-eval.toml": QUARANTINE}
-    ),
-    Trouble(
-        name="none blocks",
-        code=0,
-        says="no case may fail the gate (2 not blocking)",
-        files={"agent-eval.toml": "[[policy]]\nblocking = false\n"},
-    ),
-    Trouble(
-        name="every threshold 0",
-        code=0,
-        says="no threshold is above the lowest score",
-        files={CONFIG: {"criteria": {"response_match_score": 0}}},
-    ),
-    Trouble(
-        name="criteria withheld",
-        code=3,
-        says="2 of 2 cases did not run",
-        files={CONFIG: JUDGED},
-        arguments=("--without-keys", "deterministic-only"),
-    ),
-    Trouble(
-        name="recording without these cases",
-        code=1,
-        says="2 of 2 cases have no answer, so nothing was evaluated",
-        files={"answers.json": eval_set("answers", {"other": [("Hello.", "Hello.")]})},
-        arguments=("--agent", "recorded:answers.json"),
-        python=False,
-    ),
-)
+TROUBLES = [Trouble(name=name, **facts) for name, facts in _TROUBLES.items()]
 """Those of tests/crossings are not here: an agent that raises, hangs or dies, and a provider that is down."""

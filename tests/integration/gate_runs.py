@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 import xml.etree.ElementTree as ET
@@ -22,6 +24,9 @@ import gate_server
 import host_forks
 from adk_envs import FIXTURES, adk_python
 
+from agent_eval import __version__
+from agent_eval.report.phrases import headline
+from agent_eval.report.views import view_of
 from agent_eval.results.recording import Recording
 from agent_eval.results.report import RunReport
 
@@ -73,6 +78,41 @@ class Done:
             done = {run.run_id for case in report.cases for run in case.runs if run.status != "not_run"}
             # A run that was broken off while it was scored is not done, and its answers are kept: they were paid for.
             assert done <= {recording.run_id for recording in self.recordings} <= planned
+
+
+_OF_THE_MACHINE = {"agent-not-isolated", "container-socket-open", "credentials-not-lent"}
+_OF_THIS_RUN = {
+    re.escape(__version__): "VERSION",
+    r"(https?://)?127\.0\.0\.1(:|', )\d+": "SERVER",
+    r"\$0\.\d{4}\b": "COST",
+    re.escape(tempfile.gettempdir()) + r"/[^\s`':,;)]*": "PATH",
+    r"\b(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b": "SHA",
+    r"\b\d+(\.\d+)? m?s\b": "TIME",
+    r"\b\d+\.\d+ kB\b": "SIZE",
+}
+
+
+def told(title: str, done: Done | RunReport, *more: str) -> str:
+    """What a run came to, for a golden file: its verdict, what became of each case, problems, reasons and notices."""
+    report, code = (done.report, done.code) if isinstance(done, Done) else (done, done.exit_code)
+    lines = [f"{title}: exit {code}; {headline(view_of(report), brief=True)}"]
+    for case in report.cases:
+        errors = [f"{run.error.kind} ({run.error.owner}): {run.error.message}" for run in case.runs if run.error]
+        runs = f"{len(case.runs)} runs" if len(case.runs) != 1 else "1 run"
+        facts = [case.status, "replayed" if case.replayed else runs, *dict.fromkeys(errors)]
+        lines.append(f"  {case.eval_id}: {', '.join(facts)}")
+    lines += [f"  {reason.code}: {reason.message}" for reason in report.reasons]
+    problems = [each for each in report.problems if each.code not in _OF_THE_MACHINE]
+    lines += [f"  {each.severity} {each.code}: {each.message}" for each in problems]
+    lines += [f"  {line}" for line in (*report.warnings, *report.notices, *more)]
+    return anywhere("".join(" ".join(f"{line}".splitlines()) + "\n" for line in lines)) + "\n"
+
+
+def anywhere(text: str) -> str:
+    """A text without what differs between runs of a test: versions, addresses, paths, commits, times."""
+    for pattern, word in _OF_THIS_RUN.items():
+        text = re.sub(pattern, word, text)
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)

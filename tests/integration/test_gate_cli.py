@@ -16,7 +16,8 @@ from agents_open_dir import as_root, open_directory, python_for
 from base_repos import new_repo
 from dead_or_alive import ECHO, EVALS, suite
 from fake_gemini import FakeGemini
-from gate_runs import Done, Repository, program, repository_in
+from gate_runs import Done, Repository, anywhere, program, repository_in, told
+from golden_files import check
 from judged_gate import BAD, KEY, TORN, Judge, answers, criteria, judged_run
 
 from agent_eval.results.comparison import BaselineReport
@@ -128,37 +129,26 @@ def test_output_dir__a_run_replaces_the_one_before_and_an_invalid_one_leaves_it(
     assert "agent-1.log" not in files(third)
 
 
-@pytest.mark.parametrize("form", ["text", "json", "github"])
-def test_validate__formats(recorded: Repository, form: str) -> None:
-    for file, text, code, line in (
-        ("evals/broken.test.json", '{"eval_set_id": "b"}', "missing-field", ",line=1"),
-        ("agent-eval.toml", "\nnun-runs = 1\n", "setting-unknown", ",line=2"),
-    ):
-        recorded.write({file: text})
-        done = recorded.gate("validate", "--format", form, code=2)
-        if form == "json":
-            assert [(problem["code"], problem["file"]) for problem in json.loads(done.out)] == [(code, file)]
-        else:
-            assert done.out.startswith(file if form == "text" else f"::error file={file}{line}")
-    assert not (recorded.root / "agent-eval-results").exists()
+def test_commands__say_what_they_find(recorded: Repository) -> None:
+    story = []
 
+    def tell(*command: str) -> None:
+        done = recorded.gate(*command)
+        story.append(f"$ agent-eval {' '.join(command)}\n{done.out}{done.err}exit {done.code}\n\n")
 
-def test_agents__without_and_with_an_agent(recorded: Repository) -> None:
-    without = recorded.gate("validate", "--plan", code=2)
-    assert "agent-not-found" in without.err
+    tell("validate", "--plan")
     recorded.agent("counted")
-    done = recorded.gate("validate", "--plan", code=0)
-    assert "evals/home.test.json" in done.out
-    assert "counted" in done.out
-
-
-def test_migrate__writes_and_refuses(recorded: Repository) -> None:
+    tell("validate", "--plan")
+    for file, text in (("evals/broken.test.json", '{"eval_set_id": "b"}'), ("agent-eval.toml", "\nnun-runs = 1\n")):
+        recorded.write({file: text})
+        for form in ("text", "json", "github"):
+            tell("validate", "--format", form)
+    assert not (recorded.root / "agent-eval-results").exists()
     recorded.write({"old.test.json": '[{"query": "hi", "expected_tool_use": [], "reference": "hello"}]'})
-    done = recorded.gate("migrate", "old.test.json", "new.test.json", code=0)
-    assert "Wrote new.test.json" in done.out
+    for old, new in (("old.test.json", "new.test.json"), ("new.test.json", "newer.test.json"), ("gone.json", "x.json")):
+        tell("migrate", old, new)
     assert json.loads((recorded.root / "new.test.json").read_text(encoding="utf-8"))["eval_cases"]
-    assert recorded.gate("migrate", "new.test.json", "newer.test.json").code == 2
-    assert recorded.gate("migrate", "gone.test.json", "x.test.json").code == 2
+    check("golden_gate/commands.txt", anywhere("".join(story)))
 
 
 def test_run__paths_before_and_after_flags(recorded: Repository) -> None:
@@ -193,19 +183,15 @@ def test_very_verbose__says_what_is_decided_and_no_secret(recorded: Repository) 
 
 
 def test_threshold__is_for_a_trial_on_a_desk(recorded: Repository) -> None:
-    def tried(threshold: str, ci: str = "") -> Done:
-        return run(recorded, "--threshold", threshold, environment={"CI": ci})
-
-    stricter, ci = tried("response_match_score=1.01"), tried("response_match_score=0.1", "true")
-    unknown, wrong = tried("respnse=1"), tried("response_match_score=high")
-
-    assert (ci.code, wrong.code, unknown.code) == (2, 2, 2), unknown.out + unknown.err
-    assert "No case has a metric `respnse`" in unknown.out and "agent-eval.toml" not in unknown.out
-    assert "on your machine" in ci.err and "must be NAME=VALUE" in wrong.err
-    assert stricter.code == 2 and "response_match_score" in stricter.out, "no score reaches it"
-    loosened = tried("response_match_score=0.99")
-    metrics = [metric for case in loosened.report.cases for metric in case.metrics]
-    assert {metric.threshold for metric in metrics if metric.name == "response_match_score"} == {0.99}
+    story = []
+    for number, threshold in enumerate(("response_match_score=0.99", "response_match_score=1.01", "respnse=1")):
+        done = run(recorded, "--threshold", threshold, environment={"CI": ""}, output=recorded.root / f"out-{number}")
+        metrics = [metric for case in done.report.cases for metric in case.metrics if metric.threshold]
+        story.append(told(threshold, done, *(f"{metric.name}: {metric.threshold}" for metric in metrics)))
+    check("golden_gate/thresholds.txt", "".join(story))
+    assert "must be NAME=VALUE" in run(recorded, "--threshold", "response_match_score=high", code=2).err
+    ci = run(recorded, "--threshold", "response_match_score=0.1", environment={"CI": "true"}, code=2)
+    assert "on your machine" in ci.err
 
 
 @pytest.mark.parametrize(
@@ -274,25 +260,19 @@ def test_agent_env__a_variable_of_the_job_that_the_agent_lacks_is_named(reposito
     assert not any(SECRET in text for text in [done.out, done.err, *written])
 
 
-@pytest.mark.parametrize(
-    ("python", "message"),
-    [
-        ("pyhton3.12", "can't be started"),
-        ("'python3", "No closing quotation"),
-        (sys.executable, "google-adk is not installed"),
-    ],
-)
-def test_agent_python__that_cannot_be_used_is_invalid_and_nothing_is_lost(
-    repository: Repository, python: str, message: str
-) -> None:
+def test_agent_python__that_cannot_be_used_is_invalid_and_nothing_is_lost(repository: Repository) -> None:
     repository.agent("faults")
     repository.evals("faults/a.test.json", {"one": "say hello"})
     repository.write({"agent-eval-results/journal.jsonl": "of an earlier run\n"})
-    done = repository.gate("run", "--agent-python", python, python=False, code=2)
-    assert "agent-python-unusable" in done.out
-    assert message in " ".join(done.out.split())
-    assert "nothing was run" in done.out
-    assert (done.output / "journal.jsonl").read_text("utf-8") == "of an earlier run\n"
+    for python, message in (
+        ("pyhton3.12", "can't be started"),
+        ("'python3", "No closing quotation"),
+        (sys.executable, "google-adk is not installed"),
+    ):
+        done = repository.gate("run", "--agent-python", python, python=False, code=2)
+        assert "agent-python-unusable" in done.out and "nothing was run" in done.out
+        assert message in " ".join(done.out.split())
+        assert (done.output / "journal.jsonl").read_text("utf-8") == "of an earlier run\n"
 
 
 @pytest.fixture
@@ -416,28 +396,16 @@ def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
     repository.write(broken)
     arguments = ("broken", f"{EVALS}:lamp_on")
 
-    def planned(*paths: str) -> Done:
-        return repository.gate("validate", "--plan", *paths, python=False)
-
     done = repository.gate("run", *arguments)
     code = f"import agent_eval as a; print(a.run({arguments}, check=False).report.files[0].agent)"
     from_python = program(sys.executable, "-c", code, cwd=repository.root, env=repository.environment())
 
     assert (done.code, done.report.files[0].agent, len(done.report.cases)) == (1, "broken", 1), done.out + done.err
     assert from_python.stdout.splitlines()[-1:] == ["broken"]
-    for paths in (("broken/agent.py", EVALS), ("broken", "evals"), ("broken", "evals/*.json")):
-        assert planned(*paths).out.startswith("broken\n  evals/bot.evalset.json"), paths
-    # What is named on the command line replaces the agent of the file, but not that of another flag.
+    # test_agents_locate.py has more. What is named on the command line replaces the agent of the file.
     repository.write({"agent-eval.toml": 'agent = "bot"\n'})
-    assert planned("broken", EVALS).out.startswith("broken\n  evals/bot.evalset.json")
-    assert planned("broken", EVALS, "--agent", "bot").out.startswith("bot\n  evals/bot.evalset.json")
-    (repository.root / "agent-eval.toml").unlink()
-    # An agent with eval files may be meant as a place to search: it is, with a notice.
-    repository.evals("broken/own.test.json", {"own": "Hello."}, expect={"own": "No."})
-    both = planned(*arguments)
-    assert "[agent-as-path]" in both.out + both.err
-    assert both.out.startswith("broken\n  broken/own.test.json"), both.out
-    assert "error [agent-ambiguous]" in both.err, both.err
+    planned = repository.gate("validate", "--plan", "broken", EVALS, python=False)
+    assert planned.out.startswith("broken\n  evals/bot.evalset.json")
 
 
 # `agent-eval validate --plan`: what it says before a run is what the run then does.
@@ -453,7 +421,6 @@ METRICS = (
 )
 RUBRICS = {"rubrics": [{"rubric_id": "short", "rubric_content": {"text_property": "The answer is short."}}]}
 NO_KEYS = {"GOOGLE_API_KEY": "", "GEMINI_API_KEY": "", "AGENT_EVAL_JUDGE_API_KEY": ""}
-PLAN = ("validate", "--plan", "evals", "--agent", "recorded:answers.json")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -469,21 +436,12 @@ def judged(repository: Repository, *, samples: int) -> None:
     answers(repository, {"good": ["Paris.", "Paris."], "torn": [TORN, BAD, TORN], "bad": BAD})
 
 
-def plan(repository: Repository, *arguments: str, **options: Any) -> dict[str, Any]:
-    done = repository.gate(
-        *("validate", "--plan", "evals", "--agent", "recorded:answers.json", "--format", "json", *arguments),
-        python=False,
-        **options,
-        code=0,
-    )
-    message: dict[str, Any] = json.loads(done.out)
-    return message
-
-
 def test_the_calls_of_a_run_are_within_the_plan__and_the_tokens_of_the_right_size(repository: Repository) -> None:
     judged(repository, samples=1)
     with FakeGemini(Judge()) as server:
-        message = plan(repository, "--num-runs", "2", environment=NO_KEYS)
+        planning = ("validate", "--plan", "evals", "--agent", "recorded:answers.json", "--format", "json")
+        planned = repository.gate(*planning, "--num-runs", "2", python=False, environment=NO_KEYS, code=0)
+        message = json.loads(planned.out)
         assert server.stats.requests == 0
         done = judged_run(repository, server, "--num-runs", "2")
 
@@ -513,74 +471,36 @@ def test_the_calls_of_a_run_are_within_the_plan__and_the_tokens_of_the_right_siz
     assert 0 < least_cost < most_cost and message["unpriced"] == []
 
 
-def test_it_names_the_missing_key_and_who_needs_it__and_ends_well(repository: Repository) -> None:
+def test_plan__says_which_keys_and_services_a_run_would_need_and_what_is_wrong(repository: Repository) -> None:
     judged(repository, samples=5)
-
-    done = repository.gate(*PLAN, python=False, environment=NO_KEYS, code=0)
-
-    assert "needs an API key" in done.err and "judge-api-key" in done.err
-    assert "final_response_match_v2 of evals/some.evalset.json:good" in done.err
-    assert "Models that would be called" in done.out and "key:" not in done.out
-    assert "gemini-2.5-flash    its key is missing" in done.out
-    assert not done.output.exists(), "nothing is written"
-
-
-def test_it_shows_which_key_would_be_used__and_that_the_agent_gets_it_too(repository: Repository) -> None:
     repository.agent("home")
-    judged(repository, samples=5)
-    command = ("validate", "--plan", "evals", "--agent", "home")
+    story: list[str] = []
 
-    shared = repository.gate(*command, environment={**NO_KEYS, "GOOGLE_API_KEY": KEY})
-    own = repository.gate(*command, environment={**NO_KEYS, "AGENT_EVAL_JUDGE_API_KEY": KEY})
+    def tell(title: str, *arguments: str, agent: str = "recorded:answers.json", **variables: str) -> None:
+        command = ("validate", "--plan", "evals", "--agent", agent, *arguments)
+        done = repository.gate(*command, python=False, environment={**NO_KEYS, **variables})
+        lines = [line for line in (done.out + done.err).splitlines() if " tokens" not in line]  # Prices change.
+        story.extend(f"{line}\n" for line in (f"{title}: exit {done.code}", *lines, ""))
+        assert not done.output.exists(), "nothing is written"
 
-    assert (shared.code, own.code) == (0, 0), shared.err + own.err
-    assert "key: GOOGLE_API_KEY" in shared.out
-    assert "The agent gets the judge's key for gemini too, as GOOGLE_API_KEY." in shared.out
-    assert "key: judge-api-key" in own.out
-    assert "The agent gets" not in own.out
-    assert KEY not in shared.out + shared.err + own.out + own.err
-
-
-def test_plan__what_is_wrong_is_2(repository: Repository) -> None:
-    judged(repository, samples=5)
-    model = repository.gate(*PLAN, "--judge-model", "nobody/x", python=False)
+    tell("no key")
+    tell("one key for the agent and its judge", agent="home", GOOGLE_API_KEY=KEY)
+    tell("a key of the judge", agent="home", AGENT_EVAL_JUDGE_API_KEY=KEY)
+    tell("a provider that there is not", "--judge-model", "nobody/x")
+    place = {"GOOGLE_CLOUD_PROJECT": "a-project", "GOOGLE_CLOUD_LOCATION": "us-central1"}
+    repository.write({"evals/test_config.json": {"criteria": {"safety_v1": {"threshold": 1.0, "backend": "vertex"}}}})
+    tell("the evaluation service", **place)
+    tell("the evaluation service without a project", **{**place, "GOOGLE_CLOUD_PROJECT": ""})
     repository.write({"agent-eval.toml": '[[policy]]\ncases = ["weather*"]\nblocking = false\n'})
-    policy = repository.gate(*PLAN, environment=NO_KEYS)
-    repository.write({"evals/broken.test.json": "{"})
-    file = repository.gate(*PLAN, python=False)
-
-    nothing = "agent-eval.toml\n  1: error [policy-matches-nothing] `weather*`"
-    for done, words in ((model, "nobody/x"), (policy, nothing), (file, "broken.test.json")):
-        assert (done.code, "In all" in done.out, words in done.err) == (2, False, True), done.err
-
-
-def test_validate__names_a_misspelt_judge_model_without_a_key(repository: Repository) -> None:
+    tell("a policy of no case")
+    (repository.root / "agent-eval.toml").unlink()
     criterion = {"threshold": 0.8, "judge_model_options": {"judge_model": "gemin-2"}}
     repository.write({"evals/test_config.json": {"criteria": {METRICS[0]: criterion}}})
-    repository.evals("evals/a.test.json", {"one": "say hello"})
-    done = repository.gate("validate", environment=NO_KEYS)
-    assert (done.code, "[judge-model-unknown]" in done.out, "gemin-2" in done.out) == (2, True, True), done.out
-
-
-def test_plan__the_evaluation_service_is_named_with_what_it_needs(repository: Repository) -> None:
-    judged(repository, samples=5)
-    repository.write({"evals/test_config.json": {"criteria": {"safety_v1": {"threshold": 1.0, "backend": "vertex"}}}})
-    command = ("evals", "--agent", "recorded:answers.json")
-    place = {"GOOGLE_CLOUD_PROJECT": "a-project", "GOOGLE_CLOUD_LOCATION": "us-central1"}
-
-    message = repository.gate("validate", "--plan", *command, python=False, environment={**NO_KEYS, **place})
-    refused = repository.gate(
-        "run", *command, python=False, environment={**NO_KEYS, **place, "GOOGLE_CLOUD_PROJECT": ""}
-    )
-
-    assert message.code == 0, message.err
-    assert "vertex_ai_evaluation" in message.out and "application default credentials" in message.out
-    assert "No estimate of the cost of safety_v1" in message.out
-    assert "`vertex-eval` is Vertex AI's evaluation service, which bills each call." in message.out
-    assert refused.code == 2
-    said = " ".join(refused.out.split())
-    assert "GOOGLE_CLOUD_PROJECT is not set" in said
-    assert "safety_v1 of evals/some.evalset.json:good" in said
+    tell("a misspelt judge model")
+    repository.write({"evals/broken.test.json": "{"})
+    tell("a broken file")
+    assert KEY not in "".join(story)
+    check("golden_gate/plans.txt", anywhere("".join(story)))
 
 
 @pytest.mark.parametrize("example", ["home_automation", "gemini_weather"])

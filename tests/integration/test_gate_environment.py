@@ -16,8 +16,20 @@ from pathlib import Path
 import pytest
 from adk_envs import adk_python
 from agents_open_dir import as_root, remove
-from fake_gemini import FakeGemini, Fault
-from gate_runs import AGENT_EVAL, MARK, Done, Repository, eval_set, patience, program, repository_in, wait_until
+from gate_runs import (
+    AGENT_EVAL,
+    MARK,
+    Done,
+    Repository,
+    anywhere,
+    eval_set,
+    patience,
+    program,
+    repository_in,
+    told,
+    wait_until,
+)
+from golden_files import check
 
 from agent_eval.cli import main
 from agent_eval.results.folder import InUse, locked
@@ -445,29 +457,14 @@ def test_signal__before_the_agent_runs(
 GOOD = {f"good {number}": f"say {number}" for number in range(3)}
 
 
-@pytest.fixture
-def new_hosts(tmp_path: Path) -> Iterator[Repository]:
-    """For tests of how hosts are watched; test_adk_faults.py and test_runner_execution.py have more of them."""
-    with repository_in(tmp_path, "faults", new_hosts=True) as made:
-        yield made
-
-
 def test_faults__crashes_exceptions_and_floods_hurt_only_their_own_case(repository: Repository) -> None:
     repository.agent("faults")
     bad = {"leaves": "os._exit", "segfault": "abort", "raises": "raise", "exits": "sys.exit"}
     repository.evals("evals/faults.evalset.json", {**GOOD, **bad, "flood": "flood:30000000"})
     done = repository.gate("run", code=1)
-    assert done.statuses == {**dict.fromkeys(GOOD, "passed"), **dict.fromkeys(bad, "failed"), "flood": "passed"}
+    check("golden_gate/faults.txt", told("faults", done))
     done.check_files()
-    kinds = {case.eval_id: case.reason.code for case in done.report.cases if case.reason}
-    assert kinds == {
-        "leaves": "agent-crash",
-        "segfault": "agent-crash",
-        "raises": "agent-exception",
-        "exits": "agent-crash",
-    }
     errors = {case.eval_id: case.runs[0].error for case in done.report.cases}
-    assert "exited with code 7" in errors["leaves"].message  # type: ignore[union-attr]
     assert "ValueError: the tool is broken" in (errors["raises"].traceback or "")  # type: ignore[union-attr]
     assert errors["raises"].raised.symbol == "fail"  # type: ignore[union-attr]
     turns = {each.eval_id: (len(each.invocations), each.unfinished is not None) for each in done.recordings}
@@ -483,55 +480,15 @@ def test_faults__crashes_exceptions_and_floods_hurt_only_their_own_case(reposito
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="it finds them in /proc")
-def test_faults__an_agent_that_kills_its_hosts_in_each_run(new_hosts: Repository) -> None:
-    new_hosts.evals("evals/kill.test.json", {"first": "kill-hosts", "second": "kill-hosts", "third": "kill-hosts"})
-    done = new_hosts.gate("run", "--workers", "3", code=1)
-    assert set(done.statuses.values()) == {"failed"}
-    # One may be killed by another one while it loads.
-    assert {case.reason.code for case in done.report.cases if case.reason} <= {"agent-crash", "agent-import"}
-    assert new_hosts.left_behind() == []
-
-
-@pytest.mark.slow
-def test_faults__the_run_takes_too_long(new_hosts: Repository) -> None:
-    new_hosts.evals("evals/slow.test.json", {"good": "say hi", "slow": "sleep:600", "stubborn": "stubborn"})
-    limit = round(8 * patience())  # The good case needs a host: six seconds on a busy machine.
-    done = new_hosts.gate("run", "--run-timeout", str(limit))
-    assert done.seconds < limit + 22 * patience()
-    assert done.statuses == {"good": "passed", "slow": "not_run", "stubborn": "not_run"}, done.out + done.err
-    assert done.code == 3
-    assert {case.reason.code for case in done.report.cases if case.reason} == {"run-timeout"}
-    done.check_files()
-    assert (done.output / "journal.jsonl").exists()
-    assert new_hosts.left_behind() == []
-
-
-# A provider that is down: the gate ends early, with exit code 3 and one message for all cases.
-#
-# tests/crossings/test_outages_crossing.py has the other outages, and when they happen.
-
-
-GREETINGS = {f"case {number}": "hello" for number in range(20)}
-
-
-@pytest.mark.slow
-def test_an_outage__of_the_whole_suite_is_noticed_once(repository: Repository) -> None:
-    repository.agent("gemini")
-    repository.evals("evals/hello.test.json", GREETINGS)
-    with FakeGemini(lambda _: Fault(kind=503)) as server:
-        environment = {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "any"}
-        done = repository.gate("run", "--turn-timeout", "6", "--concurrency", "2", environment=environment)
-    assert done.code == 3, done.out + done.err
-    assert done.statuses == dict.fromkeys(GREETINGS, "errored")
-    errors = [error for case in done.report.cases if (error := case.runs[0].error)]
-    assert {(error.kind, error.owner) for error in errors} == {("provider-unavailable", "provider")}
-    # With turns as short as these the first ones end before the outage is certain, and say what they waited for.
-    last = errors[-1].message
-    assert last.startswith(
-        f"The agent's model provider failed: `gemini-2.5-flash` at {server.url} is down, so no more calls were made"
-    )
-    assert [error.message for error in errors].count(last) >= len(GREETINGS) // 2
-    done.check_files()
+def test_faults__an_agent_that_kills_its_hosts_in_each_run(tmp_path: Path) -> None:
+    """test_adk_faults.py and test_runner_execution.py have more of how hosts are watched."""
+    with repository_in(tmp_path, "faults", new_hosts=True) as repository:
+        repository.evals("evals/kill.test.json", dict.fromkeys(("first", "second", "third"), "kill-hosts"))
+        done = repository.gate("run", "--workers", "3", code=1)
+        assert set(done.statuses.values()) == {"failed"}
+        # One may be killed by another one while it loads.
+        assert {case.reason.code for case in done.report.cases if case.reason} <= {"agent-crash", "agent-import"}
+        assert repository.left_behind() == []
 
 
 # Pipes, devices and links in the place of files that a user or a pull request gives: an error, never a wait.
@@ -548,12 +505,10 @@ COMMANDS = {
     "old.json": ["migrate", "old.json", "new.json"],
     "recorded.json": ["run", "--agent", "recorded:recorded.json"],
 }
-KINDS = {"pipe": ["named pipe"], "device": ["device"], "nowhere": ["link", "No such file"]}
 PROGRAM = """
 import contextlib, io, json, os, sys
 from agent_eval.cli import main
 kinds = {"pipe": os.mkfifo, "device": lambda at: os.symlink("/dev/zero", at), "nowhere": lambda at: os.symlink("x", at)}
-done = {}
 for name, arguments in json.loads(sys.argv[1]).items():
     for kind, put in kinds.items():
         put(name)
@@ -561,8 +516,7 @@ for name, arguments in json.loads(sys.argv[1]).items():
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             code = main(arguments)
         os.unlink(name)
-        done[name + " " + kind] = [code, text.getvalue()]
-print(json.dumps(done))
+        print(f"{name}, {kind}: exit {code}", text.getvalue().strip(), "", sep="\\n")
 """
 
 
@@ -575,26 +529,8 @@ def start(root: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
-    """Exit code and output, by file and kind."""
-    result: dict[str, tuple[int, str]] = json.loads(
-        start(tmp_path_factory.mktemp("special"), "-c", PROGRAM, json.dumps(COMMANDS))
-    )
-    return result
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", COMMANDS)
-def test_special_file__is_an_error_with_the_path(name: str, kind: str, results: dict[str, tuple[int, str]]) -> None:
-    code, text = results[f"{name} {kind}"]
-    assert "Traceback" not in text
-    assert name in text
-    if (name, kind) == ("found.test.json", "device"):
-        assert (code, "link-outside-root" in text) == (2, True), text
-        return
-    assert code == 2, text
-    assert any(word in text for word in KINDS[kind]) or "recording-not-found" in text, text
+def test_special_files__are_errors_with_the_path(tmp_path: Path) -> None:
+    check("golden_gate/special_files.txt", anywhere(start(tmp_path, "-c", PROGRAM, json.dumps(COMMANDS))))
 
 
 def test_special_files__link_loop_beside_an_agent_hides_nothing(tmp_path: Path) -> None:
@@ -607,27 +543,14 @@ def test_special_files__link_loop_beside_an_agent_hides_nothing(tmp_path: Path) 
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="Path.resolve raises nothing")
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["run", "--agent", "loop"], "/loop': the symbolic link leads to itself. Remove it"),
-        (["view", "loop"], "loop can't be read: Too many levels of symbolic links."),
-    ],
-)
-def test_a_link_to_itself__is_exit_2_and_no_bug_of_ours(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_link_to_itself__is_exit_2_and_no_bug_of_ours(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "a.test.json").write_text(json.dumps(EVAL_SET), "utf-8")
-    monkeypatch.chdir(tmp_path)
-
-    assert main(arguments) == 2
-
-    assert message in capsys.readouterr().err
+    with repository_in(tmp_path) as repository:
+        repository.write({"a.test.json": EVAL_SET})
+        ran = repository.gate("run", "--agent", "loop", code=2)
+        assert "/loop': the symbolic link leads to itself. Remove it" in ran.err
+        viewed = repository.gate("view", "loop", code=2)
+        assert "loop can't be read: Too many levels of symbolic links." in viewed.err
 
 
 def test_output_directory__that_cannot_be_created_is_named_with_what_to_do(

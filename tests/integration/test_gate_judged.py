@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from fake_gemini import FakeGemini, Fault
-from gate_runs import Repository, patience
+from gate_runs import Done, Repository, patience, told
+from golden_files import check
 from judged_gate import BAD, KEY, TORN, Judge, answers, criteria, everything_written, judged_run
 
+NO_KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": "", "CI": "true"}
 METRIC = "final_response_match_v2"
 RUBRICS = {"rubrics": [{"rubric_id": "short", "rubric_content": {"text_property": "The answer is short."}}]}
 
@@ -23,32 +25,23 @@ def judge() -> Iterator[FakeGemini]:
         yield server
 
 
-def test_judge__approves(repository: Repository, judge: FakeGemini) -> None:
+def test_judge__approves_and_rejects_with_votes_and_rationale(repository: Repository, judge: FakeGemini) -> None:
     criteria(repository, METRIC)
     answers(repository, {"good": "Paris.", "wordy": "It is Paris."})
-
-    done = judged_run(repository, judge)
-
-    assert (done.code, done.statuses) == (0, {"good": "passed", "wordy": "passed"}), done.err
+    approved = judged_run(repository, judge, code=0)
     assert judge.stats.requests == 6, "three votes of five settle it"
-    [bill] = done.report.model_usage
+    [bill] = approved.report.model_usage
     assert (bill.model, bill.calls, bill.failures, bill.saved_votes) == ("gemini-2.5-flash", 6, 0, 4)
-    assert any(
-        notice.startswith("gemini-2.5-flash: 6 calls, 4 further votes not needed") for notice in done.report.notices
-    )
-    spent = {(item.case_id.rpartition(":")[2], item.purpose, item.calls) for item in done.report.case_usage}
+    spent = {(item.case_id.rpartition(":")[2], item.purpose, item.calls) for item in approved.report.case_usage}
     assert spent == {("good", METRIC, 3), ("wordy", METRIC, 3)}
-    assert sum(item.cost or 0 for item in done.report.case_usage) == pytest.approx(bill.cost)
-    done.check_files()
+    assert sum(item.cost or 0 for item in approved.report.case_usage) == pytest.approx(bill.cost)
+    story = [told("approved", approved)]
+    approved.check_files()
 
-
-def test_judge__rejects_with_votes_and_rationale(repository: Repository, judge: FakeGemini) -> None:
-    criteria(repository, METRIC)
     answers(repository, {"bad": BAD, "torn": TORN, "good": "Paris."})
-
-    done = judged_run(repository, judge)
-
-    assert (done.code, done.statuses) == (1, {"bad": "failed", "torn": "failed", "good": "passed"})
+    done = judged_run(repository, judge, code=1)
+    story.append(told("rejected", done))
+    check("golden_gate/judged.txt", "".join(story))
     junit = ET.parse(done.output / "junit.xml")
     explained = {case.attrib["name"]: "".join(case.itertext()) for case in junit.iter("testcase")}
     summary = (done.output / "summary.md").read_text("utf-8")
@@ -58,8 +51,7 @@ def test_judge__rejects_with_votes_and_rationale(repository: Repository, judge: 
         assert "invalid (3:2, close)" in text
         assert "Lyon" in text and "Paris was asked for" in text
     assert "3:2" not in explained["bad"]
-    close = "final_response_match_v2: 1 of 3 verdicts was close, where one vote more could change it (torn)"
-    assert close in done.report.notices and close in summary
+    assert "1 of 3 verdicts was close" in summary
     assert "<b>" not in summary and "@octocat" not in summary, "the judge's words are escaped"
     assert not any(line.lstrip().startswith("::error::") for line in (done.out + summary).splitlines())
     done.check_files()
@@ -102,39 +94,19 @@ def test_judge__all_metrics_of_fixed_turns_can_fail(repository: Repository, judg
 def test_judge_replay__without_a_key_and_with_a_miss(repository: Repository, judge: FakeGemini) -> None:
     criteria(repository, METRIC)
     answers(repository, {"torn": TORN, "good": "Paris."})
-    first = judged_run(repository, judge, "--judge-cache", "cache")
+    asking = judged_run(repository, judge, "--judge-cache", "cache")
     asked = judge.stats.requests
 
-    replayed = judged_run(repository, None, "--replay", "all", "--judge-cache", "cache")
-    assert (replayed.code, replayed.statuses) == (first.code, first.statuses), replayed.err
-    assert judge.stats.requests == asked
+    def replay(*arguments: str) -> Done:
+        return judged_run(repository, None, "--replay", "all", "--judge-cache", "cache", *arguments)
 
+    story = [told("asked", asking), told("replayed", replay())]
     answers(repository, {"torn": TORN, "good": "Paris!"})
-    missed = judged_run(repository, None, "--replay", "all", "--judge-cache", "cache", "--on-inconclusive", "fail")
-    assert missed.statuses == {"torn": "failed", "good": "errored"}
-    [metric] = [item for item in missed.report.cases[1].metrics if item.name == METRIC]
-    assert metric.status == "not_evaluated"
-    assert (metric.reason or metric.runs[0].reason).code == "judge-replay-miss"  # type: ignore[union-attr]
-
+    story.append(told("one is missing", replay("--on-inconclusive", "fail")))
     answers(repository, {"good": "Paris!"})
-    only_missed = judged_run(repository, None, "--replay", "all", "--judge-cache", "cache", "--on-inconclusive", "pass")
-    assert only_missed.code == 3
-    assert [reason.code for reason in only_missed.report.reasons] == ["judge-replay-miss", "nothing-scored"]
-
-
-def test_judge__invalid_settings_are_reported_before_anything_runs(repository: Repository) -> None:
-    criteria(repository, METRIC)
-    answers(repository, {"good": "Paris."})
-
-    done = judged_run(repository, None, environment={"GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""})
-
-    assert (done.code, done.report.verdict) == (2, "invalid")
-    [problem] = [item for item in done.report.problems if item.severity == "error"]
-    text = f"{problem.message} {problem.hint}"
-    assert problem.code == "judge-credentials-missing"
-    assert "final_response_match_v2 of evals/some.evalset.json:good" in text and "GOOGLE_API_KEY" in text
-    assert not done.report.cases and not (done.output / "recordings.jsonl.gz").exists()
-    done.check_files()
+    story.append(told("the only one is missing", replay("--on-inconclusive", "pass")))
+    assert judge.stats.requests == asked
+    check("golden_gate/judged_replays.txt", "".join(story))
 
 
 def test_judge_key__reaches_only_the_judge(repository: Repository, judge: FakeGemini) -> None:
@@ -182,6 +154,7 @@ def test_judge_model__unknown_to_the_provider(repository: Repository) -> None:
     assert KEY.encode() not in everything_written(done), "masked where the provider quotes it"
 
 
+@pytest.mark.slow
 def test_judge__unavailable_is_inconclusive_and_reported_once(repository: Repository) -> None:
     criteria(repository, METRIC)
     answers(repository, {f"c{number:02}": "Paris." for number in range(30)})
@@ -199,43 +172,26 @@ def test_judge__unavailable_is_inconclusive_and_reported_once(repository: Reposi
     done.check_files()
 
 
-@pytest.mark.parametrize(
-    ("answer", "mode", "code", "statuses"),
-    [
-        ("Paris.", "deterministic-only", 0, {"mixed": "passed", "judged": "not_run"}),
-        ("Lyon.", "deterministic-only", 1, {"mixed": "failed", "judged": "not_run"}),
-        ("Paris.", "inconclusive", 3, {"mixed": "errored", "judged": "not_run"}),
-        ("Paris.", "invalid", 2, {}),
-    ],
-)
-def test_without_keys__each_mode(
-    repository: Repository, answer: str, mode: str, code: int, statuses: dict[str, str]
-) -> None:
+def test_without_keys__each_mode(repository: Repository) -> None:
     criteria(repository, METRIC, more={"response_match_score": 1.0})
-    answers(repository, {"mixed": answer})
     repository.evals("judged/only.evalset.json", {"judged": ["the capital?"]}, expect={"judged": "Paris."})
     config = {"criteria": {METRIC: {"threshold": 0.5, "judge_model_options": {"num_samples": 5}}}}
     repository.write({"judged/test_config.json": config})
+    story = []
 
-    done = judged_run(repository, None, "judged", "--without-keys", mode)
+    def tell(title: str, mode: str, *paths: str) -> None:
+        done = judged_run(repository, None, *paths, "--without-keys", mode, environment=NO_KEYS)
+        assert "will be asked" not in done.err
+        assert (done.output / "summary.md").read_text("utf-8").count("no key for") >= (mode != "invalid")
+        done.check_files()
+        metrics = [(case.eval_id, metric) for case in done.report.cases for metric in case.metrics if metric.threshold]
+        facts = [(name, each.name, each.status, each.reason and each.reason.code) for name, each in metrics]
+        story.append(told(f"{title}, {mode}", done, *map(str, facts)))
 
-    assert (done.code, done.statuses) == (code, statuses), done.err
-    assert "will be asked" not in done.err
-    if mode != "invalid":
-        [mixed, only] = done.report.cases
-        judged = next(metric for metric in mixed.metrics if metric.name == METRIC)
-        said = "without-key" if mode == "deterministic-only" else "judge-no-credentials"
-        assert (judged.status, judged.reason and judged.reason.code) == ("not_evaluated", said)
-        assert only.reason is not None
-        assert only.reason.code == said
-        assert any(problem.code == "judge-credentials-missing" for problem in done.report.problems)
-        assert (done.output / "summary.md").read_text("utf-8").count("no key for") >= 1
-    done.check_files()
-
-
-def test_without_keys__nothing_is_evaluated(repository: Repository) -> None:
+    modes = ("deterministic-only", "inconclusive", "invalid")
+    for answer, mode in (("Lyon.", modes[0]), *(("Paris.", mode) for mode in modes)):
+        answers(repository, {"mixed": answer})
+        tell(answer, mode, "judged")
     criteria(repository, METRIC)
-    answers(repository, {"judged": "Paris."})
-    done = judged_run(repository, None, "--without-keys", "deterministic-only")
-
-    assert (done.code, done.statuses) == (3, {"judged": "not_run"})
+    tell("nothing without a judge", "deterministic-only")
+    check("golden_gate/without_keys.txt", "".join(story))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 from adk_envs import FIXTURES
 from adk_harness import running, say
-from base_repos import Repo, new_repo
-from gate_runs import Done, Repository, repository_in
+from base_repos import new_repo
+from gate_runs import Done, Repository
+from golden_files import check
 from pull_requests import Lab
 from pydantic import ValidationError
 
@@ -23,7 +25,6 @@ from agent_eval.agents.messages import AgentDescribed, AgentsDescribed
 from agent_eval.cli import main
 from agent_eval.core.content import text_of
 from agent_eval.forge import ACCEPT_RULES
-from agent_eval.results import RunReport
 
 # Policy and quarantine on a real pull request, and what `agent-eval flaky` makes of the base branch's results.
 
@@ -135,13 +136,11 @@ def test_renaming_a_case__does_not_loosen_its_policy(lab: Lab) -> None:
 @pytest.mark.slow
 def test_a_quarantined_case_that_is_broken_now__is_at_the_top_of_every_report(lab: Lab) -> None:
     lab.commit({}, **{"agent-eval.toml": RULES.format(expires=SOON)})
-    assert lab.base_run().code == 0
+    lab.base_run(code=0)
 
     done = lab.pull_request(7, {"door": 0.0}, code=0)
 
-    comment = lab.comment()
-    summary = (done.output / "summary.md").read_text("utf-8")
-    for text in (comment.split("\n", 1)[1], summary):
+    for text in (lab.comment().split("\n", 1)[1], (done.output / "summary.md").read_text("utf-8")):
         lines = [line for line in text.splitlines() if line]
         assert lines[0].startswith("## ⚠️")
         assert lines[1].startswith("**Next:** ") and "now always fails: evals/bot.evalset.json:door" in lines[2]
@@ -152,28 +151,18 @@ def test_a_quarantined_case_that_is_broken_now__is_at_the_top_of_every_report(la
 
 
 @pytest.mark.slow
-def test_extra_runs__are_judged_by_the_policys_thresholds(lab: Lab) -> None:
+def test_the_policys_thresholds__judge_extra_runs_and_what_the_base_branch_answers_today(lab: Lab) -> None:
     rules = '[[policy]]\nmetric = "response_match_score"\nthreshold = 1.0\n'
-    config = json.dumps({"criteria": {"response_match_score": 0.3}})
-    lab.commit({}, **{"agent-eval.toml": rules, "evals__test_config.json": config})
-    assert lab.base_run().code == 0
+    weak = {"lamp_on": 0.0, "else": "Say lamp."}  # 0.3 would let it pass.
+    files = {"agent-eval.toml": rules, "evals__test_config.json": '{"criteria": {"response_match_score": 0.3}}'}
+    lab.commit({}, **files)
+    lab.base_run(code=0)
+    [extra] = lab.pull_request(7, weak, code=1).report.confirmations
+    assert extra.runs and {run.status for run in extra.runs} == {"failed"}
 
-    done = lab.pull_request(7, {"lamp_on": 0.0, "else": "Say lamp."}, code=1)
-
-    [extra] = done.report.confirmations
-    assert extra.runs and {run.status for run in extra.runs} == {"failed"}, "0.3 would let them pass"
-
-
-@pytest.mark.slow
-def test_rerun__what_the_base_branch_answers_today_is_judged_by_the_policy_too(lab: Lab) -> None:
-    rules = '[[policy]]\nmetric = "response_match_score"\nthreshold = 1.0\n'
-    config = json.dumps({"criteria": {"response_match_score": 0.3}})
-    weak = {"lamp_on": 0.0, "else": "Say lamp."}
-    lab.commit(weak, **{"agent-eval.toml": rules, "evals__test_config.json": config})
-
-    done = lab.pull_request(7, weak, "--baseline", "rerun", files={"README.md": "new"}, code=0)
-
-    comparison = done.report.comparison
+    lab.repo.git("checkout", "-q", "main")
+    lab.commit(weak, **files)
+    comparison = lab.pull_request(8, weak, "--baseline", "rerun", files={"README.md": "new"}, code=0).report.comparison
     assert comparison is not None
     assert {case.eval_id: case.change for case in comparison.cases} == {"lamp_on": "still_failing"}
     assert comparison.pass_rate.head == comparison.pass_rate.base == 0.75
@@ -205,12 +194,17 @@ def test_fail_fast__ends_at_a_case_that_fails_by_the_policy(repository: Reposito
 # What a pull request changes in the agent: from its processes and its code to results.json, also in parts.
 
 
-TOOLS = '''import functools
+AGENT = """import functools
 
-from google.adk.tools.base_tool import BaseTool
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_toolset import BaseToolset
+from scripted_model import reply, scripted, text
 
 from .rooms import ROOMS
+
+SECRET = "sk-1234567890"
+INSTRUCTION = "You run a home.\\nBe brief.\\n"
 
 
 def logged(function):
@@ -223,18 +217,7 @@ def logged(function):
 
 @logged
 def find(room: str) -> dict:
-    """Finds a room."""
     return {"size": ROOMS.get(room)}
-
-
-def heat(room: str) -> str:
-    """Heats a room."""
-    return "ok"
-
-
-class Clock(BaseTool):
-    def __init__(self):
-        super().__init__(name="clock", description="The time.")
 
 
 class Shelf(BaseToolset):
@@ -242,23 +225,9 @@ class Shelf(BaseToolset):
         return []
 
 
-class Greeter:
-    def greet(self) -> str:
-        """Greets."""
-        return "hello"
-'''
-AGENT = """from google.adk.agents.llm_agent import LlmAgent
-from google.adk.tools.agent_tool import AgentTool
-from scripted_model import reply, scripted, text
-
-from .tools import Clock, Greeter, Shelf, find, heat
-
-SECRET = "sk-1234567890"
-INSTRUCTION = "You run a home.\\nBe brief.\\n"
-
-
-def script(said, count, request):
-    return reply(text(said))
+class Heating:
+    def heat(self, room: str) -> str:
+        return "ok"
 
 
 def check(tool, args, tool_context):
@@ -273,108 +242,64 @@ planner = LlmAgent(name="planner", model="gemini-2.5-pro", instruction=describe)
 cook = LlmAgent(name="cook", model="gemini-2.5-flash", description="Cooks.")
 root_agent = LlmAgent(
     name="bot",
-    model=scripted(script),
+    model=scripted(lambda said, count, request: reply(text(said))),
     instruction=INSTRUCTION,
     before_tool_callback=[check],
     sub_agents=[planner],
-    tools=[find, heat, Clock(), Shelf(), Greeter().greet, AgentTool(cook)],
+    tools=[find, Heating().heat, Shelf(), AgentTool(cook)],
 )
 """
-FILES = {
-    "bot/__init__.py": "from . import agent\n",
-    "bot/agent.py": AGENT,
-    "bot/tools.py": TOOLS,
-    "bot/rooms.py": 'ROOMS = {"kitchen": 12}\n',
-    ".gitignore": "__pycache__/\nagent-eval-results/\nparts/\n",
-}
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    made = new_repo(tmp_path / "repo")
-    shutil.copy(FIXTURES / "scripted_model.py", made.root)
-    made.write(FILES)
-    with repository_in(made.root) as repository:
-        repository.evals("evals/talk.test.json", {"one": "Hello", "two": "Bye"})
-    made.commit({})
-    return made
 
 
 @pytest.mark.slow
-def test_agent_changes__from_the_host_to_results_json(repo: Repo) -> None:
-    with repository_in(repo.root) as repository:
-        repository.gate("run", "--output-dir", "parts/base", code=0)
-        base = (repo.root / "parts/base/results.json").read_text(encoding="utf-8")
-        _check_facts(RunReport.model_validate_json(base))
+def test_agent_changes__from_the_host_to_results_json(repository: Repository) -> None:
+    repo = new_repo(repository.root)
+    shutil.copy(FIXTURES / "scripted_model.py", repo.root)
+    repository.evals("evals/talk.test.json", {"one": "Hello", "two": "Bye"})
+    repo.write(
+        {".gitignore": "__pycache__/\nagent-eval-results/\nparts/\n", "bot/__init__.py": "from . import agent\n"}
+    )
+    repo.commit({"bot/agent.py": AGENT, "bot/rooms.py": 'ROOMS = {"kitchen": 12}\n'})
+    base = repository.gate("run", output=repo.root / "parts/base", code=0)
+    compared = ("--baseline", "rerun", "--base-ref", "main")
+    story = []
 
-        changed = {
-            "bot/rooms.py": 'ROOMS = {"kitchen": 14}\n',
-            "bot/tools.py": TOOLS.replace("def heat(room: str)", "def heat(room: str, degrees: int = 20)"),
-            "bot/agent.py": AGENT.replace("Be brief.\\n", "Be brief.\\nBe kind.\\n")
-            .replace("gemini-2.5-pro", "gemini-2.5-flash")
-            .replace("return None", "return {}")
-            .replace('return "You plan."', 'return "You plan well."')
-            .replace("Clock(), ", ""),
-        }
-        repo.branch("feature")
-        repo.commit({**changed, "unrelated.txt": "x"})
-        expected = [
-            ("instruction", "bot", "", ["bot/agent.py:8 INSTRUCTION"]),
-            ("callbacks", "bot", "", ["bot/agent.py:16 check"]),
-            ("tool-source", "bot", "find", ["bot/rooms.py:1 ROOMS"]),
-            ("tool-declaration", "bot", "heat", ["bot/tools.py:23 heat"]),
-            ("tool-removed", "bot", "clock", ["bot/agent.py:31 tools"]),
-            ("model", "planner", "", ["bot/agent.py:23 model"]),
-            ("instruction", "planner", "", ["bot/agent.py:23 instruction", "bot/agent.py:20 describe"]),
-        ]
-        compared = ("--baseline", "rerun", "--base-ref", "main")
-        done = repository.gate("run", *compared)
-        assert _changes(done) == expected
-        assert [each.message for each in done.report.agent_changes[:1]] == ["instruction +1 line"]
+    def run(title: str, *arguments: str, command: str = "run") -> None:
+        changes = repository.gate(command, *arguments, code=0).report.agent_changes
+        facts = [(each.code, each.agent, each.tool, each.message, each.places) for each in changes]
+        lines = [f"  {fact[:4]} {[f'{at.file}:{at.first} {at.symbol}' for at in fact[4]]}\n" for fact in facts]
+        story.append(f"{title}\n{''.join(lines)}\n")
 
-        # The same from parts, of which the merge starts no agent, and from a file, whose commit names the base's lines.
-        for part in ("1", "2"):
-            assert repository.gate("run", "--shard", f"{part}/2", "--output-dir", f"parts/{part}").code == 0
-        assert _changes(repository.gate("merge", "parts/1", "parts/2", *compared)) == expected
-        (repo.root / "base.json").write_text(base, encoding="utf-8")
-        assert _changes(repository.gate("run", "--baseline", "file:base.json")) == expected
+    repo.branch("feature")
+    changed = (
+        AGENT.replace("Be brief.\\n", "Be brief.\\nBe kind.\\n")
+        .replace("gemini-2.5-pro", "gemini-2.5-flash")
+        .replace("return None", "return {}")
+        .replace('return "You plan."', 'return "You plan well."')
+        .replace("def heat(self, room: str)", "def heat(self, room: str, degrees: int = 20)")
+        .replace("Shelf(), ", "")
+    )
+    repo.commit({"bot/agent.py": changed, "bot/rooms.py": 'ROOMS = {"kitchen": 14}\n', "unrelated.txt": "x"})
+    run("a pull request", *compared)
+    for part in ("1", "2"):
+        repository.gate("run", "--shard", f"{part}/2", "--output-dir", f"parts/{part}", code=0)
+    run("its parts, whose merge starts no agent", "parts/1", "parts/2", *compared, command="merge")
+    shutil.copy(base.output / "results.json", repo.root / "base.json")
+    run("a file, whose commit names the base's lines", "--baseline", "file:base.json")
 
-        # An older baseline: what the base branch has changed since is not this change's.
-        (repo.root / "base.json").unlink()
-        repo.branch("main", "main")
-        repo.commit({"bot/agent.py": AGENT.replace("Cooks.", "Cooks well."), "base.json": base})
-        repo.branch("later", "main")
-        repo.commit({"bot/rooms.py": 'ROOMS = {"kitchen": 15}\n'})
-        later = repository.gate("run", "--baseline", "file:base.json", "--base-ref", "main")
-        assert _changes(later) == [("tool-source", "bot", "find", ["bot/rooms.py:1 ROOMS"])]
+    (repo.root / "base.json").unlink()
+    repo.branch("main", "main")
+    repo.commit({"bot/agent.py": AGENT.replace("Cooks.", "Cooks well.")})
+    shutil.copy(base.output / "results.json", repo.root / "base.json")
+    repo.commit({})
+    repo.branch("later", "main")
+    repo.commit({"bot/rooms.py": 'ROOMS = {"kitchen": 15}\n'})
+    run("an older one: what main changed since is not this change's", "--baseline", "file:base.json", *compared[2:])
+    check("golden_gate/agent_changes_of_runs.txt", "".join(story))
 
-
-def _changes(done: Done) -> list[tuple[str, str, str, list[str]]]:
-    assert done.code == 0, done.err
-    return [
-        (each.code, each.agent, each.tool, [f"{place.file}:{place.first} {place.symbol}" for place in each.places])
-        for each in done.report.agent_changes
-    ]
-
-
-def _check_facts(report: RunReport) -> None:
-    """test_adk_faults.py has more of them."""
-    assert "sk-1234567890" not in report.model_dump_json()
-    [tree] = report.agents
-    bot, planner, cook = tree.agents
-    assert (tree.agent, planner.model, planner.instruction) == ("bot", "gemini-2.5-pro", "bot.agent.describe")
-    assert (bot.instruction, cook.description) == ("You run a home.\nBe brief.\n", "Cooks.")
-    assert list(bot.callbacks) == ["before_tool_callback"]
-    assert all([*bot.callbacks.values(), planner.callbacks["instruction"]])
-    assert {tool.name: f"{tool.place.file}:{tool.place.first}" if tool.place else "" for tool in bot.tools} == {
-        "find": "bot/tools.py:17",
-        "heat": "bot/tools.py:23",
-        "clock": "bot/tools.py:28",
-        "Shelf": "bot/tools.py:33",
-        "greet": "bot/tools.py:39",
-        "cook": "",
-    }
-    assert all(tool.declaration for tool in bot.tools if tool.name in {"find", "heat", "greet"})
+    described = [tree.model_dump_json(indent=1) for tree in base.report.agents]
+    assert "sk-1234567890" not in base.report.model_dump_json()
+    check("golden_gate/agent_of_a_run.json", re.sub(r'"[0-9a-f]{16,}"', '"HASH"', "".join(described)) + "\n")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import shutil
 import time
 import types
 import zipfile
@@ -18,7 +19,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pytest
 from adk_envs import adk_python
 from fake_github import FakeGitHub, Fault, Run
-from gate_runs import Done, Repository
+from gate_runs import Done, Repository, anywhere, told
 from golden_files import check
 from markdown_pages import nothing_of_theirs, rendered
 from pull_requests import Lab, job_of
@@ -38,57 +39,47 @@ CASES = ("door", "window")
 TOML = "agent-eval.toml"
 
 
-@pytest.mark.parametrize(
-    ("files", "arguments", "words"),
-    [
-        ({TOML: "num-runs = \n"}, (), "agent-eval.toml can't be read"),
-        ({"evals/bot.evalset.json": "{]"}, (), "bot.evalset.json"),
-        ({}, ("--num-runs", "many"), "--num-runs"),
-        # A broken file does not choose where it is reported.
-        ({TOML: 'comment = "never"\nnum-runs = 0\n'}, (), "must be a whole number"),
-    ],
-    ids=["no TOML", "eval file", "input", "value"],
-)
-def test_publishing__what_is_invalid_is_reported_in_the_comment(
-    lab: Lab, files: dict[str, str], arguments: tuple[str, ...], words: str
-) -> None:
+INVALID: Mapping[str, tuple[dict[str, str], tuple[str, ...]]] = {
+    "no TOML": ({TOML: "num-runs = \n"}, ()),
+    "eval file": ({"evals/bot.evalset.json": "{]"}, ()),
+    "input": ({}, ("--num-runs", "many")),
+    # A broken file does not choose where it is reported.
+    "value": ({TOML: 'comment = "never"\nnum-runs = 0\n'}, ()),
+}
+
+
+def test_publishing__what_is_invalid_is_reported_in_the_comment(lab: Lab) -> None:
     lab.commit({}, **{TOML: 'comment = "always"\n'})
+    story = []
+    for number, (name, (files, arguments)) in enumerate(INVALID.items(), 7):
+        done = lab.pull_request(number, {}, *arguments, files=files)
+        assert done.report.origin is not None and done.report.origin.pull_request == number
+        lines = [line for line in lab.comment(number).splitlines() if line.startswith(("## ", "- ", "⚠️"))]
+        story.append(told(name, done, *lines))
+    check("golden_gate/invalid_comments.txt", "".join(story))
 
-    done = lab.pull_request(7, {}, *arguments, files=files)
 
-    assert (done.code, done.report.verdict) == (2, "invalid"), done.out + done.err
-    assert words in lab.comment()
-    assert ("This pull request changes agent-eval.toml" in lab.comment()) == (TOML in files)
-    assert done.report.origin is not None and done.report.origin.pull_request == 7
-
-
-@pytest.mark.parametrize("place", ["agent-eval-results", "agent-eval-results/logs", "agent-eval-results/journal.jsonl"])
-def test_publishing__a_link_in_the_place_of_results_is_refused(lab: Lab, tmp_path: Path, place: str) -> None:
+def test_publishing__what_is_in_the_place_of_results_is_refused_and_reported(lab: Lab, tmp_path: Path) -> None:
     """We may be root: what is written, and given to the workspace's owner, is not for the pull request to say."""
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "kept.txt").write_text("as it was", "utf-8")
-    link = lab.repository.root / place
-    link.parent.mkdir(exist_ok=True)
-    link.symlink_to(victim / "kept.txt" if place.endswith(".jsonl") else victim)
+    folder = "agent-eval-results"
+    places = {folder: victim, f"{folder}/logs": victim, f"{folder}/journal.jsonl": victim / "kept.txt", "out": None}
+    for number, (place, target) in enumerate(places.items(), 7):
+        shutil.rmtree(lab.repository.root / folder, ignore_errors=True)
+        there = lab.repository.root / place
+        there.parent.mkdir(exist_ok=True)
+        there.symlink_to(target) if target else there.write_text("mine", "utf-8")
 
-    lab.pull_request(7, {}, code=2)
+        lab.pull_request(number, {}, *(() if target else ("--output-dir", "out/results")), code=2)
 
-    assert "is a symbolic link" in lab.comment() and place in lab.comment()
+        words = "is a symbolic link" if target else "is a file: no results can be written there"
+        assert words in lab.comment(number) and place in lab.comment(number)
+        outputs = (lab.repository.root.parent / f"job-{lab.runs[-1].id}/output").read_text("utf-8")
+        assert "results-file" in outputs and "invalid" in outputs
+        lab.repo.git("checkout", "-q", "-f", "main")
     assert {path.name: path.read_text("utf-8") for path in victim.iterdir()} == {"kept.txt": "as it was"}
-    outputs = (lab.repository.root.parent / f"job-{lab.runs[-1].id}/output").read_text("utf-8")
-    assert "results-file" in outputs and "invalid" in outputs
-
-
-@pytest.mark.parametrize("place", ["agent-eval-results", "out/results"])
-def test_publishing__a_file_in_the_place_of_results_is_reported(lab: Lab, place: str) -> None:
-    (lab.repository.root / place.split("/", maxsplit=1)[0]).write_text("mine", "utf-8")
-
-    lab.pull_request(7, {}, "--output-dir", place, code=2)
-
-    assert "is a file: no results can be written there" in lab.comment()
-    outputs = (lab.repository.root.parent / f"job-{lab.runs[-1].id}/output").read_text("utf-8")
-    assert "results-file" in outputs and "invalid" in outputs
 
 
 BROKEN = """
@@ -243,20 +234,16 @@ def test_outputs__a_turn_below_the_threshold_of_a_passing_case_is_marked(reposit
 
 
 def test_outputs__hostile_text_gives_no_order(repository: Repository, job: dict[str, str]) -> None:
+    done = recorded(repository, {"bad": HOSTILE, "::error::x": HOSTILE}, {**job, "GITHUB_ACTIONS": ""})
+    assert "::error" not in re.sub(r"[│·].*", "", done.out), "outside of GitHub's jobs there are no commands"
+    assert not any(line.lstrip().startswith("::") for line in (done.out + done.err).splitlines())
+    assert Path(job["GITHUB_OUTPUT"]).read_text(encoding="utf-8") == ""
+
     done = recorded(repository, {"bad": HOSTILE, "::error::x": HOSTILE}, job)
-    assert done.code == 1
     result = commands(done)
     assert [(each.name, each.properties["file"]) for each in result] == [("error", "evals/some.test.json")] * 2
     assert outputs(job)["verdict"] == "failed"
     assert "\x1b" not in done.out + done.err + Path(job["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
-
-
-def test_outputs__no_command_to_github_outside_of_its_jobs(repository: Repository, job: dict[str, str]) -> None:
-    done = recorded(repository, {"bad": HOSTILE}, {**job, "GITHUB_ACTIONS": ""})
-    assert done.code == 1
-    assert "::error" not in re.sub(r"[│·].*", "", done.out)
-    assert not any(line.lstrip().startswith("::") for line in (done.out + done.err).splitlines())
-    assert Path(job["GITHUB_OUTPUT"]).read_text(encoding="utf-8") == ""
 
 
 def test_outputs__wrong_inputs_have_outputs_and_annotations_too(repository: Repository, job: dict[str, str]) -> None:
@@ -273,8 +260,12 @@ def test_outputs__wrong_inputs_have_outputs_and_annotations_too(repository: Repo
     assert "num-runs" in of_input.data
 
 
-def test_outputs__a_secret_of_the_agent_is_nowhere(repository: Repository, job: dict[str, str], tmp_path: Path) -> None:
+def test_outputs__what_an_agent_prints_is_no_command_and_its_secret_is_nowhere(
+    repository: Repository, job: dict[str, str], tmp_path: Path
+) -> None:
     repository.agent("counted")
+    with (repository.root / "counted" / "agent.py").open("a", encoding="utf-8") as file:
+        file.write("\nimport sys\n\nprint('::error::planted')\nprint('##[error]planted', file=sys.stderr)\n")
     repository.evals("counted/evals/some.test.json", {"tells": "secret", "raises": "secret-raise"})
     environment = {**job, "JOB_SECRET": SECRET, "RUNS_FILE": str(tmp_path / "runs")}
     inputs = {
@@ -285,7 +276,9 @@ def test_outputs__a_secret_of_the_agent_is_nowhere(repository: Repository, job: 
     assert done.statuses == {"tells": "failed", "raises": "failed"}, done.out + done.err
     assert "it is ***" in (done.output / "results.json").read_text(encoding="utf-8")
     files = [path for path in done.output.rglob("*") if path.is_file()]
-    assert any(b"printed ***" in path.read_bytes() for path in files), "the log was kept"
+    for printed in (b"printed ***", b"::error::planted", b"##[error]planted"):
+        assert any(printed in path.read_bytes() for path in files), "the log was kept"
+    assert not [each for each in commands(done) if "planted" in str(each)]
     texts = {str(path): path.read_bytes() for path in files}
     texts |= {"recordings": "\n".join(recording.model_dump_json() for recording in done.recordings).encode()}
     texts |= {"out": done.out.encode(), "err": done.err.encode()}
@@ -294,22 +287,11 @@ def test_outputs__a_secret_of_the_agent_is_nowhere(repository: Repository, job: 
     assert [name for name, text in texts.items() if os.fsencode(SECRET[:12]) in text] == []
 
 
-def test_outputs__what_an_agent_prints_is_in_its_log_alone(repository: Repository, job: dict[str, str]) -> None:
-    repository.agent("faults")
-    with (repository.root / "faults" / "agent.py").open("a", encoding="utf-8") as file:
-        file.write("\nprint('::error::planted')\nprint('##[error]planted', file=sys.stderr)\n")
-    repository.evals("faults/evals/some.test.json", {"good": "say hi"})
-    done = repository.gate("run", environment=job, code=0)
-    assert not [each for each in commands(done) if "planted" in str(each)]
-    assert any(b"planted" in path.read_bytes() for path in (done.output / "logs").rglob("*.log"))
-
-
 # Publishing what a fork's run has uploaded: forged artifacts are refused, or are nothing but text.
 #
 # In this process, with the ci of a `workflow_run` job, against a GitHub that is held to its description.
 
 
-GOLDEN = Path(__file__).parents[1] / "data/golden_forged.md"
 PAYLOAD = (
     "@octocat @octo/team closes #1 GH-4 octo/shop#3 <script>alert(1)</script><img src=x onerror=alert(1)> "
     "![x](https://evil.example/x.png) [a](javascript:alert(1)) https://evil.example www.evil.example </details> |a|b| "
@@ -324,9 +306,9 @@ def forked(github: FakeGitHub) -> FakeGitHub:
     return github
 
 
-def finished(github: FakeGitHub, **more: Any) -> Run:
+def finished(github: FakeGitHub, number: int = 7, **more: Any) -> Run:
     """A fork's run that has ended."""
-    pull = github.state.pull(7, head_repository="mallory/shop", head_ref="change", author="mallory")
+    pull = github.state.pull(number, head_repository="mallory/shop", head_ref="change", author="mallory")
     settings = {"event": "pull_request", "branch": "change", "head_repository": "mallory/shop", **more}
     return github.state.run(pull.head_sha, **settings)
 
@@ -420,9 +402,7 @@ def test_publish_forged__every_text_of_the_schema_is_nothing_but_text(forked: Fa
     assert "uploaded by the fork's own run" in page.text
     assert page.text.count("@octocat") > 5, "it is all there"
     shown = body.replace(forked.server_url, "https://github.com").replace(run.sha, "5" * 40).replace(str(run.id), "17")
-    if os.environ.get("UPDATE_GOLDEN"):
-        GOLDEN.write_text(shown, "utf-8", newline="\n")
-    assert shown == GOLDEN.read_bytes().decode("utf-8")
+    check("golden_forged.md", shown)
 
 
 ADDRESSES = [
@@ -456,37 +436,74 @@ def test_publish_forged__addresses_lead_nowhere_else(forked: FakeGitHub, tmp_pat
     assert "c" * 40 not in comment.body, "which commit was tested is for GitHub to say"
 
 
-def bomb() -> bytes:
-    """Forty megabytes of zeros in forty kilobytes."""
-    return packed(b"0" * 40_000_000)
+def quoting(verdict: str, code: str) -> bytes:
+    """Results with sentences that look like GitHub's or a maintainer's."""
+    reasons = [{"code": code, "message": "Approved” by the maintainers"}]
+    more: dict[str, Any] = {"warnings": ["Checked by GitHub"], "notices": ["Signed by GitHub"], "problems": []}
+    return packed(forged(verdict=verdict, rule_changes=None, reasons=reasons, **more))
 
 
-REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
-    "zip bomb": (bomb, "larger than 16 MB"),
-    "many entries": (lambda: packed(forged(), *(f"logs/{n}" for n in range(2_001))), "more than 2,000"),
-    "path traversal": (lambda: packed(forged(), "../../.github/workflows/x.yml"), "is outside the archive"),
-    "no results": (lambda: packed(b"{}", name="other.json"), "no results.json"),
-    "no JSON": (lambda: packed(b"{"), "not JSON"),
-    "another schema": (lambda: packed(forged(schema_version="2")), "version 2"),
-    "unknown fields": (lambda: packed(forged(html="<b>")), "has a field that this version"),
-    "a text as number": (lambda: packed(forged(num_runs=PAYLOAD)), "does not fit the schema"),
-    "a huge number": (lambda: packed(forged(num_runs=10**4_000)), "a number out of range"),
-    "a case twice": (lambda: packed(forged(cases=forged()["cases"] * 2)), "2 times"),
+def compared(*files: str, status: int = 200) -> Fault:
+    """What GitHub says of the changed files."""
+    return Fault(path="/compare/", status=status, body=json.dumps({"files": [{"filename": f} for f in files]}).encode())
+
+
+ARTIFACTS: Mapping[str, Callable[[], bytes]] = {
+    "zip bomb": lambda: packed(b"0" * 40_000_000),
+    "many entries": lambda: packed(forged(), *(f"logs/{n}" for n in range(2_001))),
+    "path traversal": lambda: packed(forged(), "../../.github/workflows/x.yml"),
+    "no results": lambda: packed(b"{}", name="other.json"),
+    "no JSON": lambda: packed(b"{"),
+    "another schema": lambda: packed(forged(schema_version="2")),
+    "unknown fields": lambda: packed(forged(html="<b>")),
+    "a text as number": lambda: packed(forged(num_runs=PAYLOAD)),
+    "a huge number": lambda: packed(forged(num_runs=10**4_000)),
+    "a case twice": lambda: packed(forged(cases=forged()["cases"] * 2)),
+    # The headline of a part is its first reason, which here would be the fork's sentence.
+    "a part": lambda: packed(forged("Passed: all 9 cases pass", shard=filled(RunReport, "x")["shard"])),
+    "passed, unaffected": lambda: quoting("passed", "unaffected"),
+    "passed, nothing gated": lambda: quoting("passed", "nothing-gated"),
+    "inconclusive, no secrets": lambda: quoting("inconclusive", "no-secrets"),
+    "inconclusive, a part missing": lambda: quoting("inconclusive", "shard-missing"),
+    "invalid": lambda: quoting("invalid", "x"),
+    "passed, and the run failed": lambda: packed(forged(verdict="passed", rule_changes=None)),
+    "passed, and the run timed out": lambda: packed(forged(verdict="passed", rule_changes=None)),
 }
 """More archives and more results are in test_baseline_chain.py."""
+FACTS: Mapping[str, Mapping[str, str]] = {
+    "passed, and the run failed": {"conclusion": "failure"},
+    "passed, and the run timed out": {"conclusion": "timed_out"},
+}
+CHANGES = {
+    "what is changed is unknown": compared(status=404),
+    "the workflow is changed": compared(".github/workflows/evals.yml"),
+    "the agent is changed": compared("bot/agent.py"),
+}
 
 
-@pytest.mark.parametrize("kind", REFUSED)
-def test_publish_forged__what_is_no_result_of_ours_is_refused(forked: FakeGitHub, tmp_path: Path, kind: str) -> None:
-    make, words = REFUSED[kind]
-    run = finished(forked)
-    forked.state.artifact(run, make())
+def test_publish_forged__what_is_refused__and_what_is_said_of_the_rest(forked: FakeGitHub, tmp_path: Path) -> None:
+    story = []
+    makers: dict[str, Callable[[], bytes]] = {**ARTIFACTS, **dict.fromkeys(CHANGES, lambda: packed(forged()))}
+    for number, (name, make) in enumerate(makers.items(), 7):
+        run = finished(forked, number, **FACTS.get(name, {}))
+        forked.state.artifact(run, make())
+        forked.faults[:] = [CHANGES[name]] if name in CHANGES else []
+        before = forked.writes()
 
-    done = published(forked, run, tmp_path)
+        done = published(forked, run, tmp_path)
 
-    assert not done.ok and words in done.message, done.message
-    assert len(done.message) < 600 and "\n" not in done.message and "::error" not in done.message
-    assert forked.writes() == []
+        comments = [comment.body.partition("\n")[2] for comment in forked.state.comments_of(number)]
+        assert len(done.message) < 600 and "\n" not in done.message and "::error" not in done.message
+        assert done.ok == bool(comments) == (forked.writes() != before)
+        lines = [f"{name}: {done.message}"]
+        for body in comments:
+            page = nothing_of_theirs(body, f"{forked.server_url}/{forked.state.repository}/")
+            for sentence in ("Checked by GitHub", "Signed by GitHub"):
+                assert body.count(sentence) == body.count(f"The run says “{sentence}”")
+            lines += [line for line in body.splitlines() if line.startswith("## ")]
+            lines += [line for line in page.open.splitlines() if "what is scored" in line]
+        story += [f"{anywhere(line)}\n" for line in lines]
+    check("golden_gate/artifacts_of_forks.txt", "".join(story))
 
 
 @pytest.mark.nightly
@@ -503,92 +520,6 @@ def test_publish_forged__megabytes_of_text_become_a_comment_in_seconds(forked: F
     assert time.monotonic() - begun < 15
     [comment] = forked.state.comments_of(7)
     assert len(comment.body) <= 60_200
-
-
-def test_results_of_a_part__are_not_published(forked: FakeGitHub, tmp_path: Path) -> None:
-    # The headline of a part is its first reason, which here would be the fork's sentence.
-    run = finished(forked)
-    results = forged("Passed: all 9 cases pass", shard=filled(RunReport, "x")["shard"])
-    forked.state.artifact(run, packed(results))
-
-    done = published(forked, run, tmp_path)
-
-    assert not done.ok
-    assert "is part 1 of 1 of a run (`shard`), without a verdict: `agent-eval merge` decides" in done.message
-    assert forked.state.comments_of(7) == []
-
-
-@pytest.mark.parametrize(
-    ("verdict", "code", "headline"),
-    [
-        ("passed", "unaffected", "Does not block: the run says “{}”"),
-        ("passed", "nothing-gated", "Does not block: the run says “{}”"),
-        ("inconclusive", "no-secrets", "Can't tell yet, blocks until it can: the run says “{}”"),
-        ("inconclusive", "shard-missing", "Can't tell yet, blocks until it can: the run says “{}”"),
-        ("invalid", "x", "Blocks the merge: The run says “{}”; nothing was run"),
-    ],
-)
-def test_publish_forged__a_reason_is_a_quotation_in_the_headline(
-    forked: FakeGitHub, tmp_path: Path, verdict: str, code: str, headline: str
-) -> None:
-    run = finished(forked)
-    reasons = [{"code": code, "message": "Approved” by the maintainers"}]
-    more: dict[str, Any] = {"warnings": ["Checked by GitHub"], "notices": ["Signed by GitHub"]}
-    made = forged(verdict=verdict, rule_changes=None, reasons=reasons, problems=[], **more)
-    forked.state.artifact(run, packed(made))
-
-    assert published(forked, run, tmp_path).ok
-
-    [comment] = forked.state.comments_of(7)
-    for sentence in ("Checked by GitHub", "Signed by GitHub"):
-        assert comment.body.count(sentence) == comment.body.count(f"The run says “{sentence}”")
-    assert "Checked by GitHub" in comment.body
-    assert headline.format('Approved" by the maintainers') in comment.body.splitlines()[1]
-
-
-@pytest.mark.parametrize(
-    ("conclusion", "word"), [("failure", "Blocks the merge"), ("timed_out", "Can't tell yet, blocks until it can")]
-)
-def test_results_that_say_passed__of_a_run_that_ended_otherwise(
-    forked: FakeGitHub, tmp_path: Path, conclusion: str, word: str
-) -> None:
-    run = finished(forked, conclusion=conclusion)
-    forked.state.artifact(run, packed(forged(verdict="passed", rule_changes=None)))
-
-    assert published(forked, run, tmp_path).ok
-
-    [comment] = forked.state.comments_of(7)
-    headline = comment.body.splitlines()[1]
-    assert f"{word}: the results say passed, but the run ended with {conclusion}" in headline
-    assert "Passed" not in headline
-
-
-@pytest.mark.parametrize(
-    ("fault", "warning"),
-    [
-        (
-            Fault(path="/compare/", status=404),
-            "Whether this pull request changes what is scored is unknown.",
-        ),
-        (
-            Fault(path="/compare/", status=200, body=b'{"files": [{"filename": ".github/workflows/evals.yml"}]}'),
-            "This pull request changes what is scored: .github/workflows/evals.yml.",
-        ),
-        (Fault(path="/compare/", status=200, body=b'{"files": [{"filename": "bot/agent.py"}]}'), ""),
-    ],
-    ids=["unknown", "the workflow", "the agent"],
-)
-def test_publish_forged__changed_rules_are_reported_as_github_has_them(
-    forked: FakeGitHub, tmp_path: Path, fault: Fault, warning: str
-) -> None:
-    run = finished(forked)
-    forked.state.artifact(run, packed(forged()))
-    forked.faults.append(fault)
-
-    assert published(forked, run, tmp_path).ok
-    [comment] = forked.state.comments_of(7)
-    page = nothing_of_theirs(comment.body.partition("\n")[2], f"{forked.server_url}/{forked.state.repository}/")
-    assert warning in page.open and ("what is scored" in page.open) == bool(warning)
 
 
 def test_publish_forged__the_whole_command_refuses_with_a_notice(forked: FakeGitHub, lab: Lab) -> None:

@@ -7,18 +7,19 @@ import dataclasses
 import gzip
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-import gate_server
 import pytest
 from a2a_fake import WORDS, fake_a2a
 from adk_envs import adk_python
 from adk_harness import failure, request, say, started
 from base_repos import new_repo
 from fake_adk import FakeAdk, agent_spec, context, event, hang, served
-from gate_runs import Done, Repository, eval_set, is_gone
+from gate_runs import Done, Repository, eval_set, is_gone, told
+from golden_files import check
 from loopback import Answer, Request, loopback
 
 from agent_eval.agents.driver import ServerSpec
@@ -33,37 +34,26 @@ from agent_eval.runner import StoredLines
 
 
 TOKEN = "s3cret-token-of-the-job"
+DOUBLE = Path(__file__).with_name("server_double.py")
 CASE = eval_set("weather", {"oslo": [("Oslo?", "3 degrees")]})
 CASE["eval_cases"][0]["session_input"] = {"app_name": "x", "user_id": "u", "state": {"home": "Bergen"}}
 
 
 @pytest.fixture
-def weather_project(tmp_path: Path) -> Path:
-    (tmp_path / "weather.evalset.json").write_text(json.dumps(CASE), encoding="utf-8")
-    (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.8}}', encoding="utf-8")
-    return tmp_path
+def project(repository: Repository) -> Repository:
+    repository.write({"weather.evalset.json": CASE, "test_config.json": {"criteria": {"response_match_score": 0.8}}})
+    return repository
 
 
-async def gate_run(repository: Path, *arguments: str, **environ: str) -> tuple[int, str, dict[str, Any]]:
-    """The exit code, all output, and results.json."""
-    done = await asyncio.to_thread(
-        gate_server.run,
-        ["run", *arguments],
-        cwd=repository,
-        environment={"PATH": os.environ["PATH"], "HOME": str(repository), **environ},
-        timeout=120,
-    )
-    results = json.loads((repository / "agent-eval-results/results.json").read_text("utf-8"))
-    return done.returncode, done.stdout + done.stderr, results
+async def gate(repository: Repository, *arguments: str, code: int | None, **environ: str) -> Done:
+    run = ("run", *arguments)
+    return await asyncio.to_thread(repository.gate, *run, python=False, environment=environ, code=code)
 
 
-async def test_run__an_address_with_credentials_is_refused_and_not_repeated(weather_project: Path) -> None:
-    code, out, results = await gate_run(weather_project, "--agent", f"http://bot:{TOKEN}@127.0.0.1:1")
-    assert (code, results["problems"][0]["code"]) == (2, "remote-agent-url")
-    written = [
-        path.read_text("utf-8") for path in (weather_project / "agent-eval-results").rglob("*") if path.is_file()
-    ]
-    assert TOKEN not in out + "".join(written)
+def written(repository: Repository) -> bytes:
+    """All that is in the files of a repository."""
+    files = [path.read_bytes() for path in repository.root.rglob("*") if path.is_file()]
+    return b"".join(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data for data in files)
 
 
 async def weather(request: Request, answer: Answer) -> None:
@@ -71,42 +61,39 @@ async def weather(request: Request, answer: Answer) -> None:
     await answer.events(event("3 degrees" if TOKEN in header else f"who are you, {header}?"))
 
 
-async def test_run__passes_with_headers_that_no_file_contains(weather_project: Path) -> None:
+async def test_run__passes_with_headers_that_no_file_contains(project: Repository) -> None:
     async def leaky(request: Request, answer: Answer) -> None:
         await answer.events(event(f"3 degrees ({request.headers['authorization']})"))
 
     header = {"AGENT_EVAL_AGENT_HEADERS": f"Authorization: Bearer {TOKEN}"}
     async with served(FakeAdk(turn=weather)) as fake:
-        code, out, results = await gate_run(weather_project, "--agent", f"adk:{fake.url}#weather", **header)
-        assert (code, results["verdict"]) == (0, "passed"), out
-        assert results["provenance"]["url"] == fake.url and fake.deleted == ["s1"]
+        done = await gate(project, "--agent", f"adk:{fake.url}#weather", code=0, **header)
+        assert done.report.provenance["url"] == fake.url and fake.deleted == ["s1"]
         fake.turn = leaky
-        await gate_run(weather_project, "--agent", f"adk:{fake.url}", **header)
-    written = [path.read_bytes() for path in weather_project.rglob("*") if path.is_file()]
-    text = b"".join(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data for data in written)
-    assert TOKEN.encode() not in text and b"3 degrees (***)" in text
+        await gate(project, "--agent", f"adk:{fake.url}", code=None, **header)
+    assert TOKEN.encode() not in written(project) and b"3 degrees (***)" in written(project)
 
 
-async def test_run__exit_codes_of_servers_that_do_not_answer(weather_project: Path) -> None:
+async def test_run__exit_codes_of_servers_that_do_not_answer(project: Repository) -> None:
     async def unauthorized(request: Request, answer: Answer) -> None:
         await answer.send(401, b"no")
 
+    story = []
     async with loopback(unauthorized) as server:
-        code, out, results = await gate_run(weather_project, "--agent", f"adk:{server.url}")
-        assert code == 2 and "[remote-agent-refused]" in out and results["verdict"] == "invalid"
-    code, out, results = await gate_run(weather_project, "--agent", f"adk:{server.url}")  # nothing listens any more
-    assert (code, results["cases"][0]["status"]) == (1, "failed"), out
-    assert results["cases"][0]["reason"]["code"] == "agent-environment"
+        story.append(told("refused", await gate(project, "--agent", f"adk:{server.url}", code=2)))
+    story.append(told("nothing listens any more", await gate(project, "--agent", f"adk:{server.url}", code=1)))
     async with served(FakeAdk(turn=hang, ignores_state=True)) as fake:
-        code, out, results = await gate_run(weather_project, "--agent", f"adk:{fake.url}")
-        assert code == 2 and "remote-state-ignored" in out
+        story.append(told("no state", await gate(project, "--agent", f"adk:{fake.url}", code=2)))
+    done = await gate(project, "--agent", f"http://bot:{TOKEN}@127.0.0.1:1", code=2)
+    assert TOKEN.encode() not in written(project) + (done.out + done.err).encode()
+    check("golden_gate/remote_agents.txt", "".join([*story, told("an address with credentials", done)]))
 
 
-async def test_run__auto_learns_how_many_runs_a_server_with_sqlite_holds(weather_project: Path) -> None:
+async def test_run__auto_learns_how_many_runs_a_server_with_sqlite_holds(project: Repository) -> None:
     """As `adk api_server` answers, which keeps sessions in SQLite: with more than five sessions, one can't write."""
     [case] = CASE["eval_cases"]
     cases = [{**case, "eval_id": f"oslo-{number}"} for number in range(30)]
-    (weather_project / "weather.evalset.json").write_text(json.dumps({**CASE, "eval_cases": cases}), encoding="utf-8")
+    project.write({"weather.evalset.json": {**CASE, "eval_cases": cases}})
     allowed, locked = 5, b'{"detail":"database is locked"}'
     details = {"error_type": "OperationalError", "error_message": "database is locked"}
     refused = {"session": 0, "turn": 0}
@@ -128,13 +115,12 @@ async def test_run__auto_learns_how_many_runs_a_server_with_sqlite_holds(weather
 
     fake = FakeAdk(turn=turn, session_answer=session)
     async with served(fake):
-        code, out, results = await gate_run(weather_project, "--agent", f"adk:{fake.url}")
-    assert (code, results["verdict"]) == (0, "passed"), out
+        done = await gate(project, "--agent", f"adk:{fake.url}", code=0)
     assert refused["session"] and refused["turn"], "it tried more than the server holds"
-    assert max(gate_run["attempts"] for case in results["cases"] for gate_run in case["runs"]) == 2
+    assert max(each.attempts for case in done.report.cases for each in case.runs) == 2
 
 
-async def test_run__a_fork_without_secrets_is_errored_not_failed(weather_project: Path) -> None:
+async def test_run__a_fork_without_secrets_is_errored_not_failed(project: Repository) -> None:
     async def unauthorized(request: Request, answer: Answer) -> None:
         await answer.send(401 if "authorization" not in request.headers else 200, b'["weather"]')
 
@@ -145,61 +131,60 @@ async def test_run__a_fork_without_secrets_is_errored_not_failed(weather_project
         "base": {"sha": "2" * 40, "ref": "main", "repo": own},
     }
     payload = {"repository": own, "pull_request": {"number": 7, **sides, "user": {"login": "stranger"}}}
-    (weather_project / "event.json").write_text(json.dumps(payload), encoding="utf-8")
+    project.write({"event.json": payload})
     github = {
         "GITHUB_ACTIONS": "true",
         "GITHUB_EVENT_NAME": "pull_request",
-        "GITHUB_EVENT_PATH": str(weather_project / "event.json"),
+        "GITHUB_EVENT_PATH": str(project.root / "event.json"),
         "GITHUB_REPOSITORY": "org/repo",
     }
     # A header that needs no secret does not go to a server named by a workflow that a fork runs either.
     github["AGENT_EVAL_AGENT_HEADERS"] = "Authorization: Bearer public"
     async with loopback(unauthorized) as server, loopback(unauthorized) as api:
         github["GITHUB_API_URL"] = api.url
-        code, out, results = await gate_run(weather_project, "--agent", f"adk:{server.url}", **github)
+        done = await gate(project, "--agent", f"adk:{server.url}", code=3, **github)
         assert all("authorization" not in request.headers for request in (*server.requests, *api.requests))
-    assert (code, results["cases"][0]["status"]) == (3, "errored"), out
+    assert done.statuses == {"oslo": "errored"}, done.out
 
 
-async def test_run__starts_a_server_and_ends_it(weather_project: Path) -> None:
-    double = Path(__file__).with_name("server_double.py")
-    (weather_project / "double.py").write_bytes(double.read_bytes())
-    (weather_project / "test_config.json").write_text('{"criteria": {"response_match_score": 0.0}}', encoding="utf-8")
-    command = json.dumps([str(adk_python()), "double.py", "{port}"])
-    table = f'[agents]\n"**" = "server:double"\n[servers.double]\ncommand = {command}\n'
-    (weather_project / "agent-eval.toml").write_text(table, encoding="utf-8")
-    code, out, results = await gate_run(weather_project, GOOGLE_API_KEY="s3cret-key-of-the-job")
-    assert (code, results["cases"][0]["status"]) == (0, "passed"), out
-    assert results["provenance"]["server"] == "double" and results["files"][0]["agent"] == "server:double"
-    log = (weather_project / "agent-eval-results/logs/double/server.log").read_text("utf-8")
+def table(*command: str) -> str:
+    return f'agent = "server:double"\nconcurrency = 1\n[servers.double]\ncommand = {json.dumps(command)}\n'
+
+
+async def test_run__starts_a_server_and_ends_it(project: Repository) -> None:
+    shutil.copy(DOUBLE, project.root / "double.py")
+    python = str(adk_python())
+    project.write({"test_config.json": {"criteria": {"response_match_score": 0.0}}})
+    project.write({"agent-eval.toml": table(python, "double.py", "{port}")})
+    done = await gate(project, code=0, GOOGLE_API_KEY="s3cret-key-of-the-job")
+    assert (done.report.provenance["server"], done.report.files[0].agent) == ("double", "server:double")
+    log = (done.output / "logs/double/server.log").read_text("utf-8")
     assert "the key is ***" in log and "s3cret" not in log
-    (weather_project / "agent-eval.toml").write_text(table.replace("double.py", "missing.py"), encoding="utf-8")
-    code, out, results = await gate_run(weather_project)
-    assert (code, results["cases"][0]["status"]) == (1, "failed"), out
-    assert results["cases"][0]["reason"]["code"] == "agent-environment"
-    assert "missing.py" in out, out
+    project.write({"agent-eval.toml": table(python, "missing.py", "{port}")})
+    done = await gate(project, code=1)
+    [case] = done.report.cases
+    assert case.reason is not None and case.reason.code == "agent-environment"
+    assert "missing.py" in done.out
 
 
-async def test_run__starts_the_base_branchs_server_in_its_worktree(weather_project: Path) -> None:
-    double = Path(__file__).with_name("server_double.py").read_text("utf-8")
-    command = json.dumps([str(adk_python()), "weather/double.py", "{port}"])
-    table = f'agent = "server:double"\nconcurrency = 1\n[servers.double]\ncommand = {command}\n'
-    (weather_project / "agent-eval.toml").write_text(table, encoding="utf-8")
-    repo = new_repo(weather_project)
+async def test_run__starts_the_base_branchs_server_in_its_worktree(project: Repository) -> None:
+    double = DOUBLE.read_text("utf-8")
+    project.write({"agent-eval.toml": table(str(adk_python()), "weather/double.py", "{port}")})
+    repo = new_repo(project.root)
     repo.commit({"weather/double.py": double.replace('f"pid {os.getpid()}"', '"3 degrees"')})
     repo.commit({"weather/double.py": double})
-    code, out, _ = await gate_run(weather_project, "--baseline", "rerun", "--base-ref", "HEAD~1")
-    assert code == 1 and "1 regression" in out, out
-    assert (weather_project / "agent-eval-results/base/logs/double/server.log").exists()
-    stored = list(StoredLines(path=weather_project / "agent-eval-results" / BASE_RECORDINGS, model=Recording))
+    rerun = ("--baseline", "rerun", "--base-ref", "HEAD~1")
+    done = await gate(project, *rerun, code=1)
+    assert "1 regression" in done.out
+    assert (done.output / "base/logs/double/server.log").exists()
+    stored = list(StoredLines(path=done.output / BASE_RECORDINGS, model=Recording))
     turns = [turn for recording in stored for turn in recording.invocations]
     assert {text_of(turn.final_response) for turn in turns} == {"3 degrees"}
     assert all(turn.spans is None for turn in turns), "nothing was measured inside of the server"
     # A server that runs elsewhere has no base version.
     async with served(FakeAdk(turn=weather)) as fake:
-        agent = ("--agent", f"adk:{fake.url}", "--baseline", "rerun", "--base-ref", "HEAD~1")
-        code, out, _ = await gate_run(weather_project, *agent)
-    assert code == 1 and "baseline-remote-agent" in out
+        done = await gate(project, "--agent", f"adk:{fake.url}", *rerun, code=1)
+    assert "baseline-remote-agent" in done.out
 
 
 # `agent-eval run --agent a2a:URL` as a process: exit codes, states, hidden tool calls.
@@ -214,28 +199,15 @@ def greeting(repository: Repository) -> Repository:
     return repository
 
 
-async def gate(repository: Repository, url: str, *arguments: str) -> Done:
-    return await asyncio.to_thread(repository.gate, "run", "evals", "--agent", f"a2a:{url}", *arguments, python=False)
-
-
-async def test_run__hidden_tool_calls_are_never_green(greeting: Repository, tmp_path: Path) -> None:
+async def test_run__hidden_tool_calls_are_never_green(greeting: Repository) -> None:
     greeting.write({"evals/test_config.json": {"criteria": {"tool_trajectory_avg_score": 1.0}}})
     async with fake_a2a(WORDS["1.0"], SendStreamingMessage=TEXT_ONLY) as fake:
-        done = await gate(greeting, fake.url)
-    assert (done.code, done.report.verdict) == (3, "inconclusive"), done.out
+        done = await gate(greeting, "--agent", f"a2a:{fake.url}", code=3)
     [metric] = [metric for metric in done.report.cases[0].metrics if metric.name == "tool_trajectory_avg_score"]
     assert metric.status == "not_evaluated"
-    assert metric.reason is not None
-    assert metric.reason.code == "calls-not-visible"
+    assert metric.reason is not None and metric.reason.code == "calls-not-visible"
     assert "does not show tool calls" in done.out
-
-    again = await asyncio.to_thread(
-        greeting.gate,
-        *("run", "evals", "--agent", f"recorded:{done.output}"),
-        python=False,
-        output=tmp_path / "again",
-    )
-    assert (again.code, again.report.verdict) == (3, "inconclusive")
+    await gate(greeting, "--agent", f"recorded:{done.output}", "--output-dir", "again", code=3)
 
 
 async def test_run__a_state_is_refused_before_anything_is_sent(greeting: Repository) -> None:
@@ -243,24 +215,18 @@ async def test_run__a_state_is_refused_before_anything_is_sent(greeting: Reposit
     document["eval_cases"][0]["session_input"] = {"app_name": "x", "user_id": "u", "state": {"room": "kitchen"}}
     greeting.write({"evals/hello.evalset.json": document})
     async with fake_a2a(WORDS["1.0"], SendStreamingMessage=TEXT_ONLY) as fake:
-        refused = await gate(greeting, fake.url)
-        assert refused.code == 2
-        assert "a2a-no-state" in refused.out + refused.err
-        assert "greets" in refused.out + refused.err
+        refused = await gate(greeting, "--agent", f"a2a:{fake.url}", code=2)
+        assert "a2a-no-state" in refused.out and "greets" in refused.out
         assert fake.calls == []
 
         greeting.write({"agent-eval.toml": "remote-sessions = 'ignore-state'\n"})
-        ignored = await gate(greeting, fake.url)
-    assert ignored.code == 0, ignored.out + ignored.err
+        ignored = await gate(greeting, "--agent", f"a2a:{fake.url}", code=0)
     assert ignored.report.provenance["driver"] == "a2a"
     assert [recording.calls_visible for recording in ignored.recordings] == [False]
-    assert "a2a-no-state" in ignored.out + ignored.err
+    assert "a2a-no-state" in ignored.out
 
 
 # Servers that the gate starts: readiness, environment, logs, crashes, several workers, the end.
-
-
-DOUBLE = Path(__file__).with_name("server_double.py")
 
 
 def server(*arguments: str, **facts: Any) -> ServerSpec:

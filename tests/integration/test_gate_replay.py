@@ -6,13 +6,15 @@ import gzip
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from adk_envs import FIXTURES
 from base_repos import Repo
 from fake_gemini import FakeGemini, Fault
-from gate_runs import Done, Repository
+from gate_runs import Done, Repository, anywhere, repository_in, told
+from golden_files import check
 from judged_gate import KEY, TORN, Judge
 
 AGENT = """import os
@@ -40,36 +42,48 @@ TOOLS = '''import os
 def price(item: str) -> dict[str, int]:
     """The price of an item."""
     with open(os.environ["RUNS_FILE"], "a", encoding="utf-8") as file:
-        file.write("ran\\n")
+        file.write(f"ran for {item}\\n")
     with open(os.path.join(os.path.dirname(__file__), "prices.txt"), encoding="utf-8") as file:
         return {"price": int(file.read()) * len(item)}
 '''
-CASES = {"tea": "It costs 3.", "cocoa": "It costs 5."}
 
 
-def files_of(agent: str) -> dict[str, str]:
-    return {
-        f"{agent}/__init__.py": "from . import agent\n",
-        f"{agent}/agent.py": AGENT,
-        f"{agent}/tools.py": TOOLS,
-        f"{agent}/prices.txt": "1\n",
-    }
+def add(repository: Repository, agent: str, case: str) -> None:
+    """An agent with one case."""
+    repository.write(
+        {
+            f"{agent}/__init__.py": "from . import agent\n",
+            f"{agent}/agent.py": AGENT,
+            f"{agent}/tools.py": TOOLS,
+            f"{agent}/prices.txt": "1\n",
+        }
+    )
+    repository.evals(f"{agent}/{agent}.evalset.json", {case: case}, expect={case: f"It costs {len(case)}."})
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
+    """Two agents of a case each, which are recorded."""
+    with repository_in(tmp_path_factory.mktemp("recorded")) as made:
+        repo = Repo(made.root)
+        repo.git("init", "-q", "-b", "main")
+        shutil.copy(FIXTURES / "scripted_model.py", made.root)
+        add(made, "shop", "tea")
+        add(made, "kiosk", "cocoa")
+        made.write({"shop/prices.txt": "2\n", ".gitignore": "agent-eval-results/\n__pycache__/\nlog.txt\n"})
+        repo.commit({}, "A wrong price, and no tapes")
+        made.write({"shop/prices.txt": "1\n"})
+        assert gate(made, "--record", "all", "--num-runs", "2").code == 0
+        assert len(log(made)) == 2 * 2 * 3
+        repo.commit({})
+        yield made
 
 
 @pytest.fixture
-def shops(repository: Repository) -> Repository:
-    """Two agents of a case each, which are recorded."""
-    repo = Repo(repository.root)
-    repo.git("init", "-q", "-b", "main")
-    shutil.copy(FIXTURES / "scripted_model.py", repository.root)
-    for agent, case in (("shop", "tea"), ("kiosk", "cocoa")):
-        repository.write(files_of(agent))
-        repository.evals(f"{agent}/{agent}.evalset.json", {case: case}, expect={case: CASES[case]})
-    repository.write({".gitignore": "agent-eval-results/\n__pycache__/\nlog.txt\n"})
-    recorded = gate(repository, "--record", "all", "--num-runs", "2")
-    assert recorded.code == 0, recorded.out
-    assert len(log(repository)) == 2 * 2 * 3
-    repo.commit({})
+def shops(recorded: Repository, repository: Repository) -> Repository:
+    """A copy of `recorded`."""
+    left_out = shutil.ignore_patterns("agent-eval-results", "__pycache__")
+    shutil.copytree(recorded.root, repository.root, ignore=left_out, dirs_exist_ok=True)
     return repository
 
 
@@ -80,14 +94,23 @@ def gate(repository: Repository, *arguments: str, **variables: str) -> Done:
     return repository.gate("run", *arguments, environment=environment)
 
 
+def in_parts(repository: Repository, *arguments: str, run: Callable[..., Done] = gate, **variables: str) -> Done:
+    """Runs two parts and merges them, where no agent is started."""
+    for part in ("1", "2"):
+        run(repository, *arguments, "--shard", f"{part}/2", "--output-dir", f"shards/{part}")
+    return repository.gate("merge", *arguments, environment={"CI": "", **variables})
+
+
 def log(repository: Repository) -> list[str]:
     """What models and tools did."""
-    return (repository.root / "log.txt").read_text("utf-8").splitlines()
+    return sorted((repository.root / "log.txt").read_text("utf-8").splitlines())
 
 
-def errors(done: Done) -> dict[str, str]:
-    """The kind of each case's error."""
-    return {case.eval_id: run.error.kind for case in done.report.cases for run in case.runs if run.error is not None}
+def change(repository: Repository, file: str, old: str, new: str) -> None:
+    path = repository.root / file
+    source = path.read_text("utf-8")
+    assert old in source
+    path.write_text(source.replace(old, new), "utf-8")
 
 
 def scores(done: Done) -> dict[str, list[float | None]]:
@@ -111,164 +134,203 @@ def test_replay_all__asks_no_model_and_runs_no_tool(shops: Repository) -> None:
     assert not done.report.model_usage
 
 
-ANSWERED = "tools=[price], before_model_callback=lambda *args, **more: reply(text('It costs 5.'))"
-CHANGES: Mapping[str, tuple[str, str, str, str]] = {
-    "instruction": ("kiosk/agent.py", '"Sell."', '"Sell it."', "model-not-recorded"),
-    "declaration": ("kiosk/tools.py", "The price of", "What it costs:", "model-not-recorded"),
-    "body": ("kiosk/tools.py", "len(item)}", "len(item) * 1}", "tool-tape-stale"),
-    "data": ("kiosk/prices.txt", "1", " 1", "tool-tape-stale"),
-    "fewer-calls": ("kiosk/agent.py", "tools=[price]", ANSWERED, "model-calls-left"),
-}  # fmt: skip
+ASKS = """
+
+async def ask(*args, **more):
+    from google import genai
+    client = genai.Client(api_key='k', http_options={{'base_url': 'http://127.0.0.1:9'}})
+    try:
+        {}
+    except Exception:
+        pass
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_change_of_what_is_asked__is_never_green_from_the_tape(shops: Repository, change: str) -> None:
-    file, old, new, kind = CHANGES[change]
-    path = shops.root / file
-    source = path.read_text("utf-8")
-    assert old in source
-    path.write_text(source.replace(old, new), "utf-8")
+root_agent.before_model_callback = ask
+"""
+TAIL = "tools=[price])\n"
+CALLS = "(model='own', contents='x')"
+SILENT = """from google.adk.agents.base_agent import BaseAgent
+from google.adk.events import Event
+from google.genai import types
 
-    alone = gate(shops, "--replay", "all")
-    assert (alone.code, errors(alone), log(shops)) == (3, {"cocoa": kind}, []), alone.out
-    assert "Next: record the case again (`--record all`) and commit its tape." in alone.out
-    assert not (alone.output / "journal.jsonl").exists(), "with --resume it would miss again"
-    excused = gate(shops, "--replay", "all", "--on-inconclusive", "pass")
-    assert excused.code == 3
 
-    done = gate(shops, "--replay", "missing-live", "--num-runs", "2")
-    assert done.code == 0, done.out
-    assert "asked about tea" not in log(shops)
-    assert log(shops).count("ran") == (0 if change == "fewer-calls" else 2)
-    assert {case.eval_id: len(case.runs) for case in done.report.cases} == {"tea": 1, "cocoa": 2}
-    assert "1 case ran live" in done.out
+class Kiosk(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        said = types.Content(role='model', parts=[types.Part(text=f"It costs {len(ctx.user_content.parts[0].text)}.")])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=said)
+
+
+root_agent = Kiosk(name='kiosk')
+"""
+ANSWERED = "tools=[price], before_model_callback=lambda *args, **more: reply(text('It costs 7.'))"
+CHANGES: Mapping[str, tuple[str, str, str]] = {
+    "nothing": ("prices.txt", "1", "1"),
+    "instruction": ("agent.py", '"Sell."', '"Sell it."'),
+    "comment": ("tools.py", "len(item)}", "len(item)}  # characters"),
+    "answers": ("tools.py", "len(item)}", "len(item) + 1}"),
+    "raises": ("tools.py", "len(item)}", "len(item) // 0}"),
+    "data": ("prices.txt", "1", " 1"),
+    "no_call": ("agent.py", "tools=[price]", ANSWERED),
+    "asks": ("agent.py", TAIL, TAIL + ASKS.format(f"client.models.generate_content{CALLS}")),
+    "awaits": ("agent.py", TAIL, TAIL + ASKS.format(f"await client.aio.models.generate_content{CALLS}")),
+    "interacts": ("agent.py", TAIL, TAIL + ASKS.format("client.interactions")),
+    "silent": ("prices.txt", "1", "1"),
+    "talks_now": ("agent.py", SILENT, AGENT),
+}
+"""What happens to agents after they were recorded, by their names: a file, what is replaced in it, and by what."""
+
+
+def test_changes__are_never_green_from_the_tape(repository: Repository) -> None:
+    shutil.copy(FIXTURES / "scripted_model.py", repository.root)
+    for name in (*CHANGES, "no_tape"):
+        add(repository, name, name)
+    repository.write({f"{name}/agent.py": SILENT for name in ("silent", "talks_now")})
+    assert gate(repository, "--record", "all").code == 0
+    story = []
+    for name, (file, old, new) in CHANGES.items():
+        change(repository, f"{name}/{file}", old, new)
+    (repository.root / "no_tape/no_tape.evalset.tools/no_tape.tape.json").unlink()
+
+    def replay(mode: str, *arguments: str) -> None:
+        replaying = ("--replay", mode, *arguments)
+        planned = repository.gate("validate", "--plan", *replaying).out.splitlines()
+        story.append("".join(f"{line}\n" for line in planned if "which will" in line or "inconclusive" in line))
+        done = gate(repository, *replaying)
+        happened = [f"{line} ({count})" for line, count in Counter(log(repository)).items()]
+        story.append(told(" ".join(replaying), done, *happened))
+        assert not (done.output / "journal.jsonl").exists(), "with --resume it would miss again"
+
+    replay("all", "--on-inconclusive", "pass")
+    replay("missing-live", "--num-runs", "2")
+    repository.write({"agent-eval.toml": STALE_LIVE})
+    replay("all", "comment", "answers", "raises", "data")
+    check("golden_gate/replays.txt", "".join(story))
+
+
+STALE_LIVE = '[[tool]]\nname = "*"\nstale = "live"\n'
+TOOLS_ONLY = ("--replay", "tools")
+
+
+def test_replay_tools__the_base_branch_gets_the_tapes_of_the_head(shops: Repository) -> None:
+    compare = ("shop", "--baseline", "rerun", "--base-ref", "HEAD~1")
+    done = gate(shops, *compare, *TOOLS_ONLY)
+    assert (done.code, log(shops).count("ran for tea")) == (0, 0), done.out
+    use = done.report.cases[0].runs[0].tools
+    assert use is not None and (use.mode, use.replayed, use.live, use.missed) == ("replay", 1, 0, 0)
+    assert done.report.baseline is not None and done.report.comparison is not None
+    assert (done.report.baseline.status, done.report.baseline.source) == ("found", "rerun")
+
+    # Live, the base's own tool runs: the pull request fixed it.
+    live = gate(shops, *compare)
+    assert live.report.comparison is not None
+    assert (live.code, log(shops).count("ran for tea")) == (0, 2)
+
+    # A tool that the pull request breaks is never green, whatever the base branch does.
+    shops.write({"shop/prices.txt": "3\n"})
+    broken = gate(shops, *compare, *TOOLS_ONLY)
+    assert (broken.code, broken.statuses) == (3, {"tea": "errored"})
+    assert "record its tools again" in broken.out
+
+
+def test_replay_tools__no_change_of_a_tool_or_of_a_call_is_green(shops: Repository) -> None:
+    change(shops, "kiosk/prices.txt", "1", " 1")
+    story = [shops.gate("tapes").out, shops.gate("validate", "--plan", "kiosk", *TOOLS_ONLY).out, "\n"]
+    story.append(told("stale", gate(shops, "kiosk", *TOOLS_ONLY, "--on-inconclusive", "pass")))
+    shops.write({"agent-eval.toml": STALE_LIVE.replace("live", "warn")})
+    story.append(told("part", gate(shops, "kiosk", *TOOLS_ONLY, "--shard", "1/1", "--output-dir", "shards/1")))
+    story.append(told("merge", shops.gate("merge", "--paths", "kiosk", *TOOLS_ONLY, environment={"CI": ""})))
+    change(shops, "kiosk/agent.py", "item=said", "item=said.upper()")
+    story.append(told("another call", gate(shops, "kiosk", *TOOLS_ONLY)))
+    expect_call(shops)
+    story.append(told("another call where the trajectory is compared", gate(shops, "kiosk", *TOOLS_ONLY)))
+    check("golden_gate/stale_tools.txt", "".join(story))
+
+
+def expect_call(shops: Repository) -> None:
+    """Has the trajectory of `cocoa` compared."""
+    file = "kiosk/kiosk.evalset.json"
+    document = json.loads((shops.root / file).read_text("utf-8"))
+    expected = {"tool_uses": [{"name": "price", "args": {"item": "cocoa"}}]}
+    document["eval_cases"][0]["conversation"][0]["intermediate_data"] = expected
+    shops.write({file: document, "kiosk/test_config.json": {"criteria": {"tool_trajectory_avg_score": 1.0}}})
+
+
+def test_tapes__what_is_refused_before_an_agent_starts_and_what_is_listed(shops: Repository) -> None:
+    folder = shops.root / "shop/shop.evalset.tools"
+    tape, story = folder / "tea.tape.json", []
+
+    def tell(title: str, *arguments: str, ci: str = "") -> None:
+        done = shops.gate(*arguments, environment={"CI": ci})
+        story.append(
+            told(title, done) if arguments[0] == "run" else f"{title}: exit {done.code}\n{done.out}{done.err}\n"
+        )
+
+    tell("recording in CI", "run", "--record", "all", ci="true")
+    tell("recorded answers", "run", "--agent", "recorded:shop/shop.evalset.json", *TOOLS_ONLY)
+    tell("a server", "run", "--agent", "adk:http://127.0.0.1:9", *TOOLS_ONLY)
+    tell("resumed", "run", "--record", "all", "--resume")
+    shutil.copy(tape, folder / "stray.tape.json")
+    for command in (("validate", "--plan", *TOOLS_ONLY), ("tapes",), ("validate",)):
+        tell(" ".join(("a stray tape,", *command)), *command)
+    # An eval file that was removed has left its tapes; one that is merely not selected keeps them.
+    shutil.copytree(folder, folder.with_name("gone.evalset.tools"))
+    shutil.copytree(folder, shops.root / "unselected/other.evalset.tools")
+    shutil.copy(shops.root / "shop/shop.evalset.json", shops.root / "unselected/other.evalset.json")
+    folder.with_name("linked.evalset.tools").symlink_to(shops.root / "unselected/other.evalset.tools")
+    tell("tapes --prune", "tapes", "--prune", "--exclude", "unselected/")
+    left = sorted(str(path.relative_to(shops.root)) for path in shops.root.rglob("*.tape.json"))
+    story.append("\n".join(["left:", *left, "", ""]))
+    folder.with_name("linked.evalset.tools").unlink()
+    shutil.rmtree(shops.root / "unselected")
+    content = tape.read_text("utf-8")
+    tape.write_text(content.replace('"occurrence": 0', '"occurrence": "first"'), "utf-8")
+    for broken in (("run", *TOOLS_ONLY), ("validate",), ("tapes",), ("validate", "--plan")):
+        tell(" ".join(("a broken tape,", *broken)), *broken)
+    tape.unlink()
+    tell("no tape, validate --plan", "validate", "--plan", *TOOLS_ONLY)
+    story.append(told("no tape", gate(shops, "shop", *TOOLS_ONLY)))
+    check("golden_gate/tapes.txt", anywhere("".join(story)))
 
 
 def test_an_answer_that_is_held_back__is_not_the_agents_deadline(shops: Repository) -> None:
     skips = "tools=[price], before_tool_callback=lambda **call: {'price': len(call['args']['item'])}"
     change(shops, "kiosk/agent.py", "tools=[price]", skips)
-    done = gate(shops, "--replay", "all", "--case-timeout", "2")
-    assert (done.code, errors(done)) == (3, {"cocoa": "model-not-recorded"}), done.out
-    assert "ended before the answers that were recorded earlier" in " ".join(done.out.split())
+    done = gate(shops, "kiosk", "--replay", "all", "--case-timeout", "1")
+    [run] = done.report.cases[0].runs
+    assert run.error is not None
+    assert (done.code, run.error.kind) == (3, "model-not-recorded"), done.out
+    assert "ended before the answers that were recorded earlier" in run.error.message
 
 
 def test_old_tapes__are_a_notice(shops: Repository) -> None:
     tapes = sorted(shops.root.glob("*/*.tools/*.tape.json"))
-    for tape, days in zip(tapes, (40, 50), strict=True):
-        content = json.loads(tape.read_text("utf-8"))
-        tape.write_text(json.dumps({**content, "recorded_at": time.time() - days * 86_400 - 60}), "utf-8")
-    done = gate(shops, "--replay", "all")
-    assert done.code == 0, done.out
-    [notice] = [line for line in done.report.notices if "tape" in line]
-    assert notice == ("2 tapes are old: that of shop/shop.evalset.json:tea is 50 days old. Record again, models change")
-    tapes[1].write_text(json.dumps({**content, "recorded_at": time.time() - 29 * 86_400}), "utf-8")
-    done = gate(shops, "--replay", "missing-live")
-    [notice] = [line for line in done.report.notices if "tape" in line]
-    assert notice == "The tape of kiosk/kiosk.evalset.json:cocoa is 40 days old. Record again, models change"
-    # Where models are asked, the age says nothing.
-    assert not [line for line in gate(shops, "--replay", "tools").report.notices if "tape" in line]
 
+    def notices(replay: str, *days: int) -> list[str]:
+        for tape, age in zip(tapes, days, strict=True):
+            content = json.loads(tape.read_text("utf-8"))
+            tape.write_text(json.dumps({**content, "recorded_at": time.time() - age * 86_400 - 60}), "utf-8")
+        return [line for line in gate(shops, "--replay", replay).report.notices if "tape" in line]
 
-@pytest.mark.parametrize("how", ["aio.models", "models", "interactions"])
-def test_code_that_asks_a_model_itself__is_never_green(shops: Repository, how: str) -> None:
-    path = shops.root / "kiosk/agent.py"
-    asks = {
-        "aio.models": "await client.aio.models.generate_content(model='own', contents='x')",
-        "models": "client.models.generate_content(model='own', contents='x')",
-        "interactions": "client.interactions",
-    }[how]
-    code = (
-        "\n\nasync def ask(*args, **more):\n    from google import genai\n"
-        "    client = genai.Client(api_key='k', http_options={'base_url': 'http://127.0.0.1:9'})\n"
-        f"    try:\n        {asks}\n    except Exception:\n        pass\n\n\nroot_agent.before_model_callback = ask\n"
-    )
-    path.write_text(path.read_text("utf-8") + code, "utf-8")
-    done = gate(shops, "--replay", "all")
-    assert (done.code, errors(done), log(shops)) == (3, {"cocoa": "tool-not-replayable"}, []), done.out
-    assert "own code asks" in done.out
-    if how == "models":
-        live = gate(shops, "--replay", "missing-live")
-        assert (live.code, len(log(shops))) == (0, 3), live.out
-
-
-def test_an_agent_that_asks_no_model__is_replayed(shops: Repository) -> None:
-    path = shops.root / "kiosk/agent.py"
-    asks = path.read_text("utf-8")
-    path.write_text(
-        "from google.adk.agents.base_agent import BaseAgent\nfrom google.adk.events import Event\n"
-        "from google.genai import types\n\n\nclass Kiosk(BaseAgent):\n    async def _run_async_impl(self, ctx):\n"
-        "        said = types.Content(role='model', parts=[types.Part(text='It costs 5.')])\n"
-        "        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=said)\n\n\n"
-        "root_agent = Kiosk(name='kiosk')\n",
-        "utf-8",
-    )
-    gate(shops, "--record", "all")
-    done = gate(shops, "--replay", "all")
-    assert (done.code, log(shops)) == (0, []), done.out
-    assert "replayed" in done.out
-    live = gate(shops, "kiosk", "--replay", "missing-live", "--num-runs", "2")
-    assert (live.code, [(case.replayed, len(case.runs)) for case in live.report.cases]) == (0, [(False, 2)]), (
-        "a library that is not known may have asked a model, which would be asked again"
-    )
-    planned = shops.gate("validate", "kiosk", "--plan", "--replay", "missing-live").out
-    assert "No recorded model calls: 1 case, which will run live" in planned
-    # It answers no model.
-    path.write_text(asks, "utf-8")
-    assert errors(gate(shops, "--replay", "all")) == {"cocoa": "tool-tape-missing"}
-
-
-STALE_LIVE = '[[tool]]\nname = "*"\nstale = "live"\n'
-
-
-@pytest.mark.parametrize(
-    ("new", "code", "kind", "message"),
-    [
-        ("len(item)}  # characters", 0, "", ""),
-        ("len(item) + 1}", 3, "tool-tape-stale", "Its answer differs in response.price: 5 on the tape, 6 now"),
-        ("len(item) // 0}", 1, "agent-exception", "ZeroDivisionError"),
-    ],
-    ids=["comment", "answer", "exception"],
-)
-def test_a_changed_tool__runs_and_must_answer_as_recorded(
-    shops: Repository, new: str, code: int, kind: str, message: str
-) -> None:
-    path = shops.root / "kiosk/tools.py"
-    path.write_text(path.read_text("utf-8").replace("len(item)}", new), "utf-8")
-    shops.write({"agent-eval.toml": STALE_LIVE})
-    for replay in ("all", "missing-live"):
-        if replay == "missing-live" and kind == "tool-tape-stale":
-            continue
-        done = gate(shops, "--replay", replay)
-        assert (done.code, log(shops)) == (code, ["ran"]), done.out
-        assert errors(done) == ({"cocoa": kind} if kind else {})
-        assert message in " ".join(done.out.split()), done.out
-
-
-def test_plan__names_the_cases_that_a_replay_does_not_answer(shops: Repository) -> None:
-    (shops.root / "kiosk/kiosk.evalset.tools/cocoa.tape.json").unlink()
-    tools = shops.root / "shop/tools.py"
-    tools.write_text(tools.read_text("utf-8").replace("len(item)", "len(item) + 0"), "utf-8")
-    for replay, then in {"all": "inconclusive", "missing-live": "which will run live"}.items():
-        planned = shops.gate("validate", "--plan", "--replay", replay, "--num-runs", "3")
-        assert f"No recorded model calls: 1 case, {then}: kiosk/kiosk.evalset.json:cocoa" in planned.out
-        assert f"because tools have changed: 1 case, {then}: shop/shop.evalset.json:tea" in planned.out
-        assert ("In all 2 agent turns" in planned.out) == (replay == "all")
-    shops.write({"agent-eval.toml": STALE_LIVE})
-    assert "tools have changed" not in shops.gate("validate", "--plan", "--replay", "all").out
+    assert notices("all", 40, 50) == [
+        "2 tapes are old: that of shop/shop.evalset.json:tea is 50 days old. Record again, models change"
+    ]
+    assert notices("missing-live", 40, 29) == [
+        "The tape of kiosk/kiosk.evalset.json:cocoa is 40 days old. Record again, models change"
+    ]
+    assert notices("tools", 40, 29) == [], "where models are asked, the age says nothing"
 
 
 def test_missing_live__takes_no_part_in_parts_that_it_splits(shops: Repository) -> None:
-    path = shops.root / "kiosk/agent.py"
-    path.write_text(path.read_text("utf-8").replace('"Sell."', '"Sell it."'), "utf-8")
-    replaying = ("--replay", "missing-live", "--num-runs", "2")
-    for part in ("1", "2"):
-        done = gate(shops, *replaying, "--shard", f"{part}/2", "--output-dir", f"shards/{part}")
-        assert done.code == 0, done.out
-    environment = {"CI": "", "RUNS_FILE": str(shops.root / "log.txt")}
-    merged = shops.gate("merge", *replaying, environment=environment)
+    change(shops, "kiosk/agent.py", '"Sell."', '"Sell it."')
+    merged = in_parts(shops, "--replay", "missing-live", "--num-runs", "2")
     assert merged.code == 0, merged.out
-    assert {case.eval_id: len(case.runs) for case in merged.report.cases} == {"tea": 1, "cocoa": 2}
+    assert runs_of(merged) == {"tea": (True, 1), "cocoa": (False, 2)}
     assert "1 of 2 cases was replayed from recordings: 2 model calls saved" in merged.out
+
+
+def runs_of(done: Done) -> dict[str, tuple[bool, int]]:
+    """Of each case whether it was replayed, and how many runs it has."""
+    return {case.eval_id: (case.replayed, len(case.runs)) for case in done.report.cases}
 
 
 WITHOUT_JUDGE = ("--without-keys", "deterministic-only")
@@ -279,52 +341,34 @@ def judged(shops: Repository) -> Iterator[Callable[..., Done]]:
     """Runs the gate with a judge of `cocoa` that answers nobody."""
     shops.write({"kiosk/test_config.json": {"criteria": {"response_match_score": 1.0, "final_response_match_v2": 0.5}}})
     with FakeGemini(lambda _: Fault(kind=400)) as server:
-        yield lambda *arguments: gate(
-            shops, *arguments, "--judge-base-url", server.url, AGENT_EVAL_JUDGE_API_KEY="AIza-a-key"
-        )
+        asked = ("--judge-base-url", server.url)
+        yield lambda _, *arguments: gate(shops, *arguments, *asked, AGENT_EVAL_JUDGE_API_KEY=KEY)
 
 
-def change(repository: Repository, file: str, old: str, new: str) -> None:
-    path = repository.root / file
-    source = path.read_text("utf-8")
-    assert old in source
-    path.write_text(source.replace(old, new), "utf-8")
-
-
-def test_a_part__whose_replayed_case_could_not_be_judged_is_merged(
+def test_a_judge_that_answers_nobody__costs_no_call_that_is_paid_for(
     shops: Repository, judged: Callable[..., Done]
 ) -> None:
-    change(shops, "shop/agent.py", "import os", "import os, no_such_module")
-    replaying = ("--replay", "missing-live", "--num-runs", "2")
-    for part in ("1", "2"):
-        judged(*replaying, "--shard", f"{part}/2", "--output-dir", f"shards/{part}")
-    environment = {"CI": "", "AGENT_EVAL_JUDGE_API_KEY": "AIza-a-key"}
-    merged = shops.gate("merge", *replaying, environment=environment)
-    assert merged.code == 1, merged.out
-    assert errors(merged) == {"tea": "agent-import"}
-    assert {case.eval_id: case.status for case in merged.report.cases} == {"tea": "failed", "cocoa": "errored"}
-
-
-def test_resume__asks_for_nothing_twice(shops: Repository, judged: Callable[..., Done]) -> None:
-    change(shops, "kiosk/agent.py", '"Sell."', '"Sell it."')
-    replaying = ("--replay", "missing-live", "--num-runs", "2")
-    first = judged(*replaying)
-    assert (first.code, len(log(shops))) == (3, 6), first.out
-    again = gate(shops, *replaying, "--resume", *WITHOUT_JUDGE)
-    assert (again.code, log(shops)) == (0, []), again.out
-    assert {case.eval_id: (case.replayed, len(case.runs)) for case in again.report.cases} == {
-        "tea": (True, 1),
-        "cocoa": (False, 2),
-    }
-
-
-def test_record__without_a_judge_keeps_the_calls_of_models(shops: Repository, judged: Callable[..., Done]) -> None:
-    recorded = judged("--record", "all", "--num-runs", "2")
+    recorded = judged(shops, "--record", "all", "--num-runs", "2")
     assert recorded.code == 3, recorded.out
     done = gate(shops, "--replay", "missing-live", *WITHOUT_JUDGE)
     assert (done.code, log(shops)) == (0, []), done.out
     alone = gate(shops, "--replay", "all", *WITHOUT_JUDGE)
     assert (alone.code, alone.report.reasons[0].code, log(shops)) == (3, "judge-replay-miss", []), alone.out
+
+    # A resumed run asks for nothing twice.
+    change(shops, "kiosk/agent.py", '"Sell."', '"Sell it."')
+    replaying = ("--replay", "missing-live", "--num-runs", "2")
+    first = judged(shops, *replaying)
+    assert (first.code, len(log(shops))) == (3, 6), first.out
+    again = gate(shops, *replaying, "--resume", *WITHOUT_JUDGE)
+    assert (again.code, log(shops)) == (0, []), again.out
+    assert runs_of(again) == {"tea": (True, 1), "cocoa": (False, 2)}
+
+    # Parts whose replayed case could not be judged can be merged.
+    change(shops, "kiosk/agent.py", '"Sell it."', '"Sell."')
+    change(shops, "shop/agent.py", "import os", "import os, no_such_module")
+    merged = in_parts(shops, *replaying, run=judged, AGENT_EVAL_JUDGE_API_KEY=KEY)
+    assert (merged.code, merged.statuses) == (1, {"tea": "failed", "cocoa": "errored"}), merged.out
 
 
 def test_record__a_tape_that_can_not_be_written_is_an_error_and_the_rest_is_kept(shops: Repository) -> None:
@@ -339,6 +383,7 @@ def test_record__a_tape_that_can_not_be_written_is_an_error_and_the_rest_is_kept
     assert len(done.statuses) == 2
 
 
+@pytest.mark.slow
 def test_record__a_run_that_is_stopped_keeps_the_old_tape(shops: Repository) -> None:
     tape = shops.root / "kiosk/kiosk.evalset.tools/cocoa.tape.json"
     before = tape.read_text("utf-8")
@@ -352,16 +397,11 @@ def test_record__a_run_that_is_stopped_keeps_the_old_tape(shops: Repository) -> 
 
 def test_fail_fast__does_not_end_a_run_for_a_case_that_runs_live(shops: Repository) -> None:
     """The tape's answer contradicts the expected calls by now, which fails the case where nothing runs live."""
-    expected = {"tool_uses": [{"name": "price", "args": {"item": "cocoa"}}]}
-    file = shops.root / "kiosk/kiosk.evalset.json"
-    document = json.loads(file.read_text("utf-8"))
-    document["eval_cases"][0]["conversation"][0]["intermediate_data"] = expected
-    shops.write({"kiosk/kiosk.evalset.json": document})
-    shops.write({"kiosk/test_config.json": {"criteria": {"tool_trajectory_avg_score": 1.0}}})
+    expect_call(shops)
     change(shops, "kiosk/agent.py", "def script", SPOILT + "\n\ndef script")
     change(shops, "kiosk/agent.py", "tools=[price]", "tools=[price], after_model_callback=spoilt")
     alone = gate(shops, "--replay", "all")
-    assert (alone.code, errors(alone)) == (1, {"cocoa": "tool-not-recorded"}), alone.out
+    assert (alone.code, alone.statuses["cocoa"]) == (1, "failed"), alone.out
     done = gate(shops, "--replay", "missing-live", "--fail-fast")
     assert done.code == 0, done.out
     assert "asked about cocoa" in log(shops)
@@ -381,11 +421,7 @@ def test_merge__takes_no_live_run_into_a_replayed_case(shops: Repository) -> Non
         done = gate(shops, "--replay", replay, "--num-runs", "2", "--shard", "1/1", "--output-dir", f"shards/{attempt}")
         assert (done.code, len(log(shops))) == (0, 12 if replay == "off" else 0), done.out
     merged = shops.gate("merge", "--replay", "missing-live", "--num-runs", "2", environment={"CI": ""})
-    assert merged.code == 0, merged.out
-    assert {case.eval_id: (case.replayed, len(case.runs)) for case in merged.report.cases} == {
-        "tea": (True, 1),
-        "cocoa": (True, 1),
-    }
+    assert (merged.code, runs_of(merged)) == (0, {"tea": (True, 1), "cocoa": (True, 1)}), merged.out
     assert merged.report.pass_rates == [], "one run says nothing about another one"
 
 
@@ -406,10 +442,7 @@ def test_judges__reply_as_in_the_chosen_run(shops: Repository) -> None:
     tape = json.loads((shops.root / "kiosk/kiosk.evalset.tools/cocoa.tape.json").read_text("utf-8"))
     assert len(tape["replies"]) == 2, "two votes of three settle it"
     replaying = ("--replay", "all", "--judge-cache", "cache")
-    for part in ("1", "2"):
-        done = gate(shops, *replaying, "--shard", f"{part}/2", "--output-dir", f"shards/{part}")
-        assert done.code == 0, done.out
-    merged = shops.gate("merge", *replaying, environment={"CI": ""})
+    merged = in_parts(shops, *replaying)
     assert merged.code == filed.code == 1, "the judge was torn, and still is"
     assert {case.eval_id: (case.status, case.replayed) for case in merged.report.cases} == {
         "tea": ("passed", True),
@@ -468,5 +501,5 @@ def test_missing_live__without_a_key_runs_nothing_that_could_not_be_judged(shops
     (shops.root / "kiosk/kiosk.evalset.tools/cocoa.tape.json").unlink()
     done = gate(shops, "--replay", "missing-live", *WITHOUT_JUDGE)
     assert (done.code, log(shops)) == (0, []), done.out
-    assert errors(done) == {"talk": "without-key", "cocoa": "without-key"}
+    assert {run.error.kind for case in done.report.cases for run in case.runs if run.error} == {"without-key"}
     assert "ran live" not in done.out

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from gate_runs import Done
+from gate_runs import told
+from golden_files import check
 from pull_requests import BOT, Lab
 
 from agent_eval.forge import ACCEPT_RULES
-from agent_eval.results.comparison import RuleChangesReport
 
 CASES = ("lamp_on", "lamp_off", "door")
 BROKEN = {"lamp_on": 0.0, "lamp_off": 0.0}
@@ -21,36 +22,35 @@ def config(**criteria: Any) -> str:
     return json.dumps({"criteria": criteria})
 
 
-def rules_of(done: Done) -> RuleChangesReport:
-    result = done.report.rule_changes
-    assert result is not None, done.out + done.err
-    return result
+LOOSE = {CONFIG: config(response_match_score=0.0)}
+Tell = Callable[..., None]
+
+
+@pytest.fixture
+def tell(lab: Lab, request: pytest.FixtureRequest) -> Iterator[Tell]:
+    """Pushes to a pull request; what became of all of them is in the golden file of the test."""
+    story = []
+
+    def pushed(number: int, title: str, files: Mapping[str, str], *arguments: str, label: str = "") -> None:
+        rates = BROKEN if (CONFIG in files and EVALS not in files) or "bot/checks.py" in files else {}
+        done = lab.pull_request(number, rates, *arguments, files=files, label=label)
+        comment = lab.comment(number).splitlines()
+        said = [line for line in comment if line.startswith(("## ", "⚠️", "**Next")) or "accept" in line]
+        changes = done.report.rule_changes
+        assert changes is not None
+        facts = changes.model_dump_json(exclude_defaults=True, exclude={"accepted"})
+        story.append(told(f"#{number}, {title}", done, *said, facts))
+
+    yield pushed
+    check(f"golden_gate/rule_changes/{request.function.__name__.removeprefix('test_')}.txt", "".join(story))
 
 
 @pytest.mark.slow
-def test_a_lower_threshold__hides_nothing_until_someone_accepts_it_for_this_commit(lab: Lab) -> None:
+def test_a_lower_threshold__hides_nothing_until_someone_accepts_it_for_this_commit(lab: Lab, tell: Tell) -> None:
     lab.base_run(code=0)
-    loose = {CONFIG: config(response_match_score=0.0)}
-
-    done = lab.pull_request(7, BROKEN, files=loose, code=1)
-
-    result = rules_of(done)
-    [change] = result.changes
-    assert (change.kind, change.metric) == ("threshold", "response_match_score")
-    assert (change.cases, change.fails, result.decides, result.base_ref) == (3, 2, "base", "main")
-    comment = lab.comment()
-    assert "**2 cases fail**" in comment and ACCEPT_RULES in comment
-    assert "2 by rules of main that this pull request loosens" in comment.splitlines()[1]
-
-    accepted = lab.pull_request(7, BROKEN, files=loose, label=ACCEPT_RULES, code=0)
-
-    assert rules_of(accepted).accepted == f"maintainer set the label `{ACCEPT_RULES}`"
-    first = lab.comment().splitlines()[1]
-    assert "Does not block, since its looser rules are accepted: 2 of 3 cases pass only by them" in first
-
-    lab.pull_request(7, BROKEN, files={**loose, "README.md": "more"}, code=1)
-
-    assert "before this commit was pushed" in lab.comment()
+    tell(7, "a lower threshold", LOOSE)
+    tell(7, "accepted", LOOSE, label=ACCEPT_RULES)
+    tell(7, "another commit", {**LOOSE, "README.md": "more"})
 
 
 METRIC = """
@@ -66,18 +66,10 @@ def content(metric, actual, expected, scenario=None):
 
 
 @pytest.mark.slow
-def test_the_code_of_a_custom_metric__can_not_be_rewritten_silently(lab: Lab) -> None:
+def test_the_code_of_a_custom_metric__can_not_be_rewritten_silently(lab: Lab, tell: Tell) -> None:
     custom = {"custom_metrics": {"content": {"code_config": {"name": "bot.checks.content"}}}}
-    config = json.dumps({"criteria": {"content": 1.0}, **custom})
-    lab.commit({}, **{CONFIG: config, "bot/checks.py": METRIC})
-
-    done = lab.pull_request(7, BROKEN, files={"bot/checks.py": METRIC.replace("good =", "everything_is_good = good =")})
-
-    assert done.code == 1, done.out + done.err
-    assert set(done.statuses.values()) == {"passed"}
-    assert [reason.code for reason in done.report.reasons] == ["rule-changed"]
-    comment = lab.comment()
-    assert "code of the custom metric content" in comment and "Passed" not in comment.splitlines()[1]
+    lab.commit({}, **{CONFIG: json.dumps({"criteria": {"content": 1.0}, **custom}), "bot/checks.py": METRIC})
+    tell(7, "another metric", {"bot/checks.py": METRIC.replace("good =", "everything_is_good = good =")})
 
 
 def only(lab: Lab, *cases: str) -> str:
@@ -90,85 +82,28 @@ def only(lab: Lab, *cases: str) -> str:
 
 
 @pytest.mark.slow
-def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
-    smaller = {EVALS: only(lab, "lamp_on")}
-
-    done = lab.pull_request(7, {}, files=smaller, code=0)
-
-    assert "2 of main's 3 cases are gone" in lab.comment().splitlines()[1]
-    assert [(item.base, item.removed) for item in rules_of(done).removed] == [(3, 2)]
-
+def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab, tell: Tell) -> None:
     block = ("--rule-changes", "block-removals")
-    blocked = lab.pull_request(8, {}, *block, files=smaller, code=1)
-
-    assert [reason.code for reason in blocked.report.reasons] == ["cases-removed"]
-    comment = lab.comment(8)
-    assert comment.splitlines()[1] == "## ❌ Blocks the merge: 2 of main's 3 cases are gone"
-
-    lab.pull_request(8, {}, *block, files=smaller, label=ACCEPT_RULES, code=0)
-
-    assert "The removal of cases of main is accepted: maintainer set the label" in lab.comment(8)
-
+    smaller = {EVALS: only(lab, "lamp_on")}
+    tell(7, "two cases removed", smaller)
+    tell(8, "two cases removed, which blocks", smaller, *block)
+    tell(8, "accepted", smaller, *block, label=ACCEPT_RULES)
     # Beside rules that are loosened, most cases gone have to be accepted in any case.
-    both = {**smaller, CONFIG: config(response_match_score=0.0)}
-    loosened = lab.pull_request(9, {}, files=both, code=1)
+    tell(9, "two cases removed, a lower threshold", smaller | LOOSE)
+    tell(9, "accepted", smaller | LOOSE, *block, label=ACCEPT_RULES)
+    others = {EVALS: only(lab, "hall", "roof"), **LOOSE}
+    tell(10, "no case is left", others)
+    tell(10, "accepted", others, label=ACCEPT_RULES)
+    tell(11, "no case is left, which is only reported", others, "--rule-changes", "report")
 
-    assert [reason.code for reason in loosened.report.reasons] == ["cases-removed"]
-    assert "Most cases of main are gone and rules are changed" in lab.comment(9)
-    lab.pull_request(9, {}, *block, files=both, label=ACCEPT_RULES, code=0)
 
-
-def test_all_cases_renamed_with_blanks_in_their_prompts__stay_held_to_the_base_branchs_rules(lab: Lab) -> None:
-    evals = (lab.repository.root / EVALS).read_text("utf-8")
+def test_renamed_and_replaced_cases__stay_held_to_the_base_branchs_rules(lab: Lab, tell: Tell) -> None:
+    evals = renamed = (lab.repository.root / EVALS).read_text("utf-8")
     for case in CASES:
-        evals = evals.replace(f'"{case}"', f'"the_{case}"').replace(f'"Say {case}."', f'"Say  {case}. "')
-    broken = {
-        EVALS: evals,
-        CONFIG: config(response_match_score=0.0),
-        "bot/agent.py": BOT.replace("text = said", 'text = "No" if "lamp" in said else said'),
-    }
-
-    done = lab.pull_request(7, {}, files=broken, code=1)
-
-    assert [(change.kind, change.cases, change.fails) for change in rules_of(done).changes] == [("threshold", 3, 2)]
-    assert rules_of(done).removed == []
-    assert "2 by rules of main that this pull request loosens" in lab.comment().splitlines()[1]
-
-
-@pytest.mark.slow
-def test_a_pull_request_that_leaves_no_case_of_the_base_branch__has_to_be_accepted(lab: Lab) -> None:
-    files = {EVALS: only(lab, "hall", "roof"), CONFIG: config(response_match_score=0.0)}
-
-    done = lab.pull_request(7, {}, files=files, code=1)
-
-    assert [reason.code for reason in done.report.reasons] == ["cases-removed"]
-    comment = lab.comment()
-    assert comment.splitlines()[1] == "## ❌ Blocks the merge: all of main's 3 cases are gone"
-    assert "No case of main is left to hold this pull request to" in comment and ACCEPT_RULES in comment
-
-    lab.pull_request(7, {}, files=files, label=ACCEPT_RULES, code=0)
-
-    assert "is accepted: maintainer set the label" in lab.comment()
-
-    lab.pull_request(8, {}, "--rule-changes", "report", files=files, code=0)
-
-    assert "is accepted: `rule-changes` is `report` (--rule-changes)" in lab.comment(8).replace("&#45;", "-")
-
-
-def test_replaced_contents_under_the_same_ids__have_to_be_accepted(lab: Lab) -> None:
-    evals = (lab.repository.root / EVALS).read_text("utf-8")
-    others = evals.replace('"Say ', '"Tell ')
-
-    done = lab.pull_request(7, {}, files={EVALS: others}, code=1)
-
-    [reason] = done.report.reasons
-    assert reason.code == "cases-replaced" and EVALS in reason.message
-    assert "Most cases of main have another content here" in lab.comment() and ACCEPT_RULES in lab.comment()
-
-    lab.pull_request(7, {}, files={EVALS: others}, label=ACCEPT_RULES, code=0)
-
-    assert lab.comment().splitlines()[1].startswith("## ⚠️")
-
-    lab.pull_request(8, {}, files={EVALS: evals.replace("Say door.", "Tell door.")}, code=0)
-
-    assert lab.comment(8).splitlines()[1].startswith("## ✅")
+        renamed = renamed.replace(f'"{case}"', f'"the_{case}"').replace(f'"Say {case}."', f'"Say  {case}. "')
+    broken = {"bot/agent.py": BOT.replace("text = said", 'text = "No" if "lamp" in said else said')}
+    tell(7, "all renamed, with blanks in their prompts", {EVALS: renamed, **LOOSE, **broken})
+    others = {EVALS: evals.replace('"Say ', '"Tell ')}
+    tell(8, "other contents under the same ids", others)
+    tell(8, "accepted", others, label=ACCEPT_RULES)
+    tell(9, "another content of one case", {EVALS: evals.replace("Say door.", "Tell door.")})

@@ -19,7 +19,8 @@ from unittest.mock import AsyncMock
 import pytest
 from base_repos import new_repo
 from fake_gemini import FakeGemini
-from gate_runs import Done, Repository, eval_set, repository_in, wait_until
+from gate_runs import Done, Repository, eval_set, repository_in, told, wait_until
+from golden_files import check
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from judged_gate import BAD, KEY, Judge, answers, criteria
@@ -28,10 +29,11 @@ from recorded_evals import AGENT, write_evals
 
 from agent_eval.baseline.reader import incomplete
 from agent_eval.cli import main
-from agent_eval.pipeline import Outcome, RunContext, detect_ci_context, pipeline
+from agent_eval.pipeline import Outcome, RunContext, detect_ci_context
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline.pipeline import run
 from agent_eval.report.renderers import comment_markdown
+from agent_eval.results import RunReport
 from agent_eval.runner import Progress, parse_part
 from agent_eval.settings import Settings, read_settings
 
@@ -173,17 +175,14 @@ def four_parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("changes", [{}, {"on_inconclusive": "pass"}, {"gate": "advisory"}])
 def test_merge__is_never_green_with_a_part_missing(four_parts: Path, changes: dict[str, Any]) -> None:
-    everything = ("all/1", "all/2", "all/3", "all/4")
-    assert merged(four_parts, *everything, **changes).report.exit_code == 0
-    for size in (1, 2, 3):
-        for folders in itertools.combinations(everything, size):
-            report = merged(four_parts, *folders, **changes).report
+    for size in (1, 2, 3, 4):
+        for there in itertools.combinations((1, 2, 3, 4), size):
+            report = merged(four_parts, *(f"all/{index}" for index in there), **changes).report
 
-            assert (report.verdict, report.exit_code) == ("inconclusive", 3), folders
-            assert report.reasons[0].code == "shard-missing"
             assert report.merged_from is not None
-            missing = [index for index in (1, 2, 3, 4) if f"all/{index}" not in folders]
-            assert report.merged_from.missing == missing
+            assert report.merged_from.missing == sorted({1, 2, 3, 4} - {*there})
+            assert report.exit_code == (0 if size == 4 else 3), there
+            assert size == 4 or (report.verdict, report.reasons[0].code) == ("inconclusive", "shard-missing")
 
 
 ATTEMPTS = ((), ("all",), ("early",), ("early", "all"), ("all", "late"), ("early", "late"))
@@ -218,27 +217,39 @@ def test_merge__is_green_exactly_if_every_part_was_completed_by_some_attempt(fou
         assert report.merged_from.missing == [index for index, tried in enumerate(attempts, 1) if not tried]
 
 
-@pytest.mark.parametrize("changes", [{}, {"on_inconclusive": "pass"}, {"gate": "advisory"}, {"gate": "regressions"}])
-def test_merge__stopped_before_it_compared_is_never_green(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_a_stop_before_the_comparison__is_never_green_and_the_paid_runs_are_resumed(tmp_path: Path) -> None:
     write_suite(tmp_path, {"q": ["lamp"]}, {"c2": ["lamp"]}, True)
     new_repo(tmp_path).commit({})
-    settings = configured(tmp_path, mode="merge", baseline="file:base.json", output_dir=Path("merged"), **changes)
-    ci, problems = detect_ci_context(settings, {})
+    ci, problems = detect_ci_context(configured(tmp_path, baseline="file:base.json"), {})
     assert problems == []
     context = RunContext(environ={}, ci=ci)
     asyncio.run(run(configured(tmp_path, shard=parse_part("1/1"), output_dir=Path("shards/1")), context))
-    recorded = asyncio.run(run(dataclasses.replace(settings, baseline="none"), context))
-    shutil.copy(recorded.files["results-file"], tmp_path / "base.json")
-    compared = asyncio.run(run(settings, context)).report
-    assert compared.comparison is not None
-    assert compared.exit_code == 0
+    whole = asyncio.run(run(configured(tmp_path), context))
+    shutil.copy(whole.files["results-file"], tmp_path / "base.json")
 
-    context.stop.set()
-    report = asyncio.run(run(settings, context)).report
+    def compared(*, stops: bool = False, **changes: Any) -> RunReport:
+        """A run with a baseline; it is stopped after its last case, or a merge before it compares."""
+        settings = configured(tmp_path, baseline="file:base.json", **changes)
+        context.stop.clear()
+        if stops and settings.mode == "merge":
+            context.stop.set()
 
-    assert (report.verdict, report.exit_code) == ("inconclusive", 3)
-    assert [reason.code for reason in report.reasons] == ["not-compared"]
-    assert incomplete(report) == "it was stopped before it had read the history of earlier runs"
+        def stop_at_the_end(progress: Progress) -> None:
+            if stops and progress.done == progress.total:
+                context.stop.set()
+
+        return asyncio.run(run(settings, replace(context, progress=stop_at_the_end))).report
+
+    for mode in ("gate", "merge"):
+        for changes in ({}, {"on_inconclusive": "pass"}, {"gate": "advisory"}, {"gate": "regressions"}):
+            stopped = compared(stops=True, mode=mode, **changes)
+            assert (stopped.verdict, stopped.exit_code) == ("inconclusive", 3), stopped.problems
+            assert [reason.code for reason in stopped.reasons] == ["not-compared"]
+            assert incomplete(stopped) == "it was stopped before it had read the history of earlier runs"
+        done = compared(mode=mode, resume=mode == "gate")
+        assert (done.comparison is not None, done.exit_code) == (True, 0)
+        assert ("2 runs taken from the journal of an earlier run" in done.notices) == (mode == "gate")
+    assert not (tmp_path / "agent-eval-results/journal.jsonl").exists()
 
 
 def test_merge__runs_missing_cases_if_asked(four_parts: Path) -> None:
@@ -324,81 +335,56 @@ def edit(path: Path, **changes: Any) -> None:
 
 def test_merge__refuses_what_does_not_belong_together(tmp_path: Path) -> None:
     write_suite(tmp_path, {f"c{number}": ["lamp"] for number in range(6)}, {"d": ["lamp"]}, False)
-    assert "shards-none" in messages(merged(tmp_path))
-    part(tmp_path, "1/2", "shards/1")
-    part(tmp_path, "2/2", "shards/2")
-    first = tmp_path / "shards/1/results.json"
-    intact = first.read_bytes()
+    story = [told("no part", merged(tmp_path).report)]
+    for index in (1, 2):
+        part(tmp_path, f"{index}/2", f"shards/{index}")
+    first, second = (tmp_path / f"shards/{index}/results.json" for index in (1, 2))
+    intact = {path: path.read_bytes() for path in (first, second)}
+    content, other = map(json.loads, intact.values())
+    shard, cases = content["shard"], content["cases"]
 
-    def refused(**changes: Any) -> str:
-        edit(first, **changes)
-        found = messages(merged(tmp_path))
-        first.write_bytes(intact)
-        assert "shards/1/results.json" in found
-        return found
+    def tell(title: str, *folders: str, **changes: Any) -> None:
+        report = merged(tmp_path, *folders, **changes).report
+        story.append(told(title, report, *(problem.hint or "" for problem in report.problems)))
+        for path, data in intact.items():
+            path.write_bytes(data)
 
-    shard = json.loads(intact)["shard"]
-    cases = json.loads(intact)["cases"]
-    assert "number of parts is 3 in" in refused(shard={**shard, "total": 3})
-    assert "shard-unreadable" in refused(shard={**shard, "index": 3})
-    assert "in this run; 000000000000 in" in refused(shard={**shard, "plan": "0" * 64})
-    assert "version of agent-eval is" in refused(tool_version="0.0.1")
-    assert "min-pass-rate is 1.0 in this run; 0.25 in" in refused(min_pass_rate=0.25)
-    assert "commit is" in refused(origin={"commit": "f" * 40})
-    for wrong in (cases[1:], [{**cases[0], "runs": []}, *cases[1:]], [*cases, {**cases[0], "case_id": "other"}]):
-        assert "the results are not those of the part's cases" in refused(cases=wrong)
-    for what in ("cases", "criteria", "agents"):
-        assert f"hash of the {what} is" in refused(shard={**shard, "suite": {**shard["suite"], what: "0"}})
+    changes: Mapping[str, Mapping[str, Any]] = {
+        "another number of parts": {"shard": {**shard, "total": 3}},
+        "a part of no number": {"shard": {**shard, "index": 3}},
+        "another plan": {"shard": {**shard, "plan": "0" * 64}},
+        "another version": {"tool_version": "0.0.1"},
+        "another min-pass-rate": {"min_pass_rate": 0.25},
+        "another commit": {"origin": {"commit": "f" * 40}},
+        "a case less": {"cases": cases[1:]},
+        "a case without runs": {"cases": [{**cases[0], "runs": []}, *cases[1:]]},
+        "a case more": {"cases": [*cases, {**cases[0], "case_id": "other"}]},
+        "the cases of another part": {"shard": {**other["shard"], "index": 1}, "cases": other["cases"]},
+        "another status, but that follows from the runs": {"cases": [{**case, "status": "passed"} for case in cases]},
+        "a notice": {"shard": {**shard, "notices": ["The answers of `book` were recorded before it changed"]}},
+    }
+    suites = {f"other {what}": {**shard["suite"], what: "0"} for what in sorted(shard["suite"])}
+    for title, changed in {**changes, **{what: {"shard": {**shard, "suite": suites[what]}} for what in suites}}.items():
+        edit(first, **changed)
+        tell(title)
     first.write_text("{", "utf-8")
-    assert "shard-unreadable" in messages(merged(tmp_path))
-    first.write_bytes(intact)
-    edit(first, cases=[{**case, "status": "passed"} for case in cases])
-    before = {case["eval_id"]: case["status"] for case in cases}
-    after = {case.eval_id: case.status for case in merged(tmp_path).report.cases}
-    assert "failed" in before.values() and after.items() >= before.items(), "the status follows from the runs"
-    edit(first, shard={**shard, "notices": ["The answers of `book` were recorded before it changed"]})
-    assert merged(tmp_path).report.notices.count("The answers of `book` were recorded before it changed") == 1
-    first.write_bytes(intact)
-    narrower = ("evals/a.test.json",)
-    assert "hash of the cases is" in messages(merged(tmp_path, paths=narrower))
-    assert "num-runs" in messages(merged(tmp_path, num_runs=2))
+    tell("no JSON")
+    edit(second, schema_version="0")
+    tell("another schema")  # Scores that are made again are no part.
+    tell("other paths", paths=("evals/a.test.json",))
+    tell("more runs", num_runs=3)
+    tell("folders without parts", "nosuch", "evals")
+    tell("a file, and a directory that does not exist", "shards/1/results.json", "shard/2")
+    (tmp_path / "shards/1/recordings.jsonl.gz").unlink()
+    (tmp_path / "shards/2/recordings.jsonl.gz").write_bytes(b"no gzip")
+    tell("without recordings")
     config = tmp_path / "evals/test_config.json"
     config.write_text(config.read_text("utf-8").replace("1.0", "0.9"), "utf-8")
-    [criteria] = merged(tmp_path).report.problems
-    assert "hash of the criteria is" in criteria.message
+    tell("criteria that changed since")
     config.write_text(config.read_text("utf-8").replace("0.9", "1.0"), "utf-8")
     (tmp_path / "evals/a.test.json").rename(tmp_path / "evals/z.test.json")
-    assert "hash of the cases is" in messages(merged(tmp_path))
-    (tmp_path / "evals/z.test.json").rename(tmp_path / "evals/a.test.json")
-
-    # It is said once what differs and what to do.
-    [problem] = merged(tmp_path, num_runs=3).report.problems
-    assert problem.message.startswith("The parts do not belong together: num-runs is 3 in this run; 1 in shards/1/")
-    [problem] = merged(tmp_path, "nosuch", "evals").report.problems
-    assert "nosuch (it does not exist), evals" in problem.message
-    second = json.loads((tmp_path / "shards/2/results.json").read_text("utf-8"))
-    edit(first, shard={**second["shard"], "index": 1}, cases=second["cases"])
-    assert "shards/1/results.json: cases are in another part of the plan" in messages(merged(tmp_path))
-    edit(tmp_path / "shards/2/results.json", schema_version="0")
-    first.write_bytes(intact)
-    [problem] = merged(tmp_path).report.problems
-    assert problem.message.startswith("shards/2/results.json was written by agent-eval")
-    assert problem.hint is not None
-    assert "recorded:" not in problem.hint, "scores that are made again are no part"
-    assert "run its job again" in problem.hint
-
-
-def test_merge__takes_a_named_file_and_reports_a_directory_that_does_not_exist(tmp_path: Path) -> None:
-    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
-    for index in (1, 2, 3):
-        part(tmp_path, f"{index}/3", f"shards/{index}")
-
-    assert merged(tmp_path, *(f"shards/{index}/results.json" for index in (1, 2, 3))).report.exit_code == 0
-
-    report = merged(tmp_path, "shards/1/results.json", "shard/2").report
-    assert (report.exit_code, report.notices) == (3, ["`shards`: shard/2 does not exist"])
-    errors = {run.error.message for case in report.cases for run in case.runs if run.error is not None}
-    assert {message.partition(" left")[0] for message in errors} == {"part 2 of 3", "part 3 of 3"}
+    tell("a renamed file")
+    check("golden_gate/merges.txt", "".join(story))
 
 
 def test_merge__never_overwrites_a_part(
@@ -415,19 +401,6 @@ def test_merge__never_overwrites_a_part(
 
     assert main(["merge", "agent-eval-results", "--agent", AGENT, "--output-dir", "merged"]) == 0
     assert main(["merge", "agent-eval-results", "--agent", AGENT, "--output-dir", "merged"]) == 0
-
-
-def test_merge__works_without_a_parts_recordings(tmp_path: Path) -> None:
-    write_suite(tmp_path, {"c1": ["lamp"], "c2": ["fan"]}, {"d": ["lamp"]}, False)
-    part(tmp_path, "1/2", "shards/1")
-    part(tmp_path, "2/2", "shards/2")
-    (tmp_path / "shards/1/recordings.jsonl.gz").unlink()
-    (tmp_path / "shards/2/recordings.jsonl.gz").write_bytes(b"no gzip")
-
-    report = merged(tmp_path).report
-
-    assert report.verdict == "failed"
-    assert [problem.code for problem in report.problems] == ["shard-recordings", "shard-recordings"]
 
 
 def test_plan__splits_by_recorded_durations_and_every_job_needs_it(
@@ -506,43 +479,35 @@ def test_parts__killed_then_repeated_and_merged_as_one_run(breaking: Repository,
     noted = tmp_path / "turns.txt"
     environment = {"RUNS_FILE": str(noted)}
 
-    def gate(*arguments: str) -> Done:
-        return breaking.gate(*arguments, *compared, environment=environment)
+    def gate(*arguments: str, code: int) -> Done:
+        return breaking.gate(*arguments, *compared, environment=environment, code=code)
+
+    def run_part(number: int) -> Done:
+        return gate("run", "--shard", f"{number}/2", "--output-dir", f"shards/{number}", code=0)
 
     process = breaking.start("run", "--shard", "1/2", "--output-dir", "shards/1", *compared, environment=environment)
     wait_until(lambda: "wait:3" in turns(noted), seconds=60)
     process.kill()
     process.communicate(timeout=60)
-    noted.unlink()
-    second = gate("run", "--shard", "2/2", "--output-dir", "shards/2")
-    incomplete = gate("merge")
+    assert "part 2 of 2: 2 of 4 cases" in run_part(2).err
+    incomplete = breaking.gate("merge", *compared, environment=environment)
+    assert incomplete.code in {1, 3}
+    assert "shard-missing" in [reason.code for reason in incomplete.report.reasons]
 
-    assert second.code == 0, second.err
-    assert "part 2 of 2: 2 of 4 cases" in second.err
-    assert (incomplete.code, incomplete.report.verdict) in {(3, "inconclusive"), (1, "failed")}, incomplete.err
-    assert incomplete.report.merged_from is not None
-    assert incomplete.report.merged_from.missing == [1]
-    assert any(reason.code == "shard-missing" for reason in incomplete.report.reasons)
     noted.unlink()
-
-    again = gate("run", "--shard", "2/2", "--output-dir", "shards/2")
-    first = gate("run", "--shard", "1/2", "--output-dir", "shards/1")
+    run_part(2)
+    run_part(1)
+    assert turns(noted) == sorted(2 * ["milk", "tea", "bread", "wait:3", "salt"]), "nothing of the base branch"
     shutil.copytree(breaking.root / "shards/2", breaking.root / "shards/2-again")
-    of_parts = turns(noted)
-    merged = gate("merge")
+    merged = gate("merge", code=1)
     sharded = turns(noted)
     noted.unlink()
-    whole = gate("run", "--output-dir", "whole")
+    whole = gate("run", "--output-dir", "whole", code=1)
 
-    assert (again.code, first.code) == (0, 0), first.err
-    assert of_parts == sorted(2 * ["milk", "tea", "bread", "wait:3", "salt"]), "a part runs nothing of the base branch"
-    assert (merged.code, whole.code) == (1, 1), merged.err
     assert sharded == turns(noted), "as many runs as in one job: those of the base branch and confirmation runs, too"
-    one, other = merged.report, Done(code=0, out="", err="", output=breaking.root / "whole", seconds=0.0).report
-    assert one.reasons == other.reasons
-    assert one.blocking == other.blocking == ["evals/shop.test.json:milk"]
-    assert one.decision is not None
-    assert one.decision == other.decision
+    one, other = merged.report, replace(whole, output=breaking.root / "whole").report
+    assert (one.reasons, one.blocking, one.decision) == (other.reasons, other.blocking, other.decision)
+    assert one.blocking == ["evals/shop.test.json:milk"] and one.decision is not None
     assert [len(case.runs) for case in one.confirmations] == [len(case.runs) for case in other.confirmations]
     assert one.merged_from is not None
     assert [part.index for part in one.merged_from.parts] == [1, 2], "the copy of a part is no second attempt"
@@ -554,11 +519,11 @@ def test_parts__killed_then_repeated_and_merged_as_one_run(breaking: Repository,
 
 def usage(done: Done) -> dict[str, Any]:
     [model] = done.results["model_usage"]
-    return {name: model[name] for name in ("calls", "input_tokens", "output_tokens", "cost", "saved_votes")}
+    return {name: model[name] for name in ("calls", "input_tokens", "output_tokens", "cost")}
 
 
 @pytest.mark.slow
-def test_parts__ask_judges_as_often_as_one_run_and_share_the_budget(tmp_path: Path) -> None:
+def test_parts__ask_judges_as_often_as_one_run(tmp_path: Path) -> None:
     with repository_in(tmp_path / "repo") as repository, FakeGemini(Judge()) as server:
         criteria(repository, "final_response_match_v2", "hallucinations_v1", samples=3)
         said = {f"case {number}": [["Paris.", "Paris."], BAD][number % 2] for number in range(9)}
@@ -571,40 +536,20 @@ def test_parts__ask_judges_as_often_as_one_run_and_share_the_budget(tmp_path: Pa
             done = repository.gate(*arguments, *shared, python=False, environment=environment)
             return done, server.stats.requests - before
 
-        def parts(folder: str, *arguments: str) -> list[int]:
-            asked = []
-            for index in range(1, 5):
-                place = ("--output-dir", f"{folder}/{index}", "--judge-cache", f"cache-{index}")
-                done, calls = gate("run", "evals", "--shard", f"{index}/4", *place, *arguments)
-                assert done.code in {0, 3}, done.err
-                asked.append(calls)
-            return asked
-
         whole, calls = gate("run", "evals")
-        of_parts = parts("shards")
+        asked = []
+        for index in range(1, 5):
+            place = ("--output-dir", f"shards/{index}", "--judge-cache", f"cache-{index}")
+            asked.append(gate("run", "evals", "--shard", f"{index}/4", *place)[1])
         merged, in_merge = gate("merge", "--paths", "evals", "--judge-cache", "merged-cache")
 
-        assert sum(of_parts) == calls
-        assert in_merge == 0
-        assert usage(merged) | {"saved_votes": 0} == usage(whole) | {"saved_votes": 0}
+        assert (sum(asked), in_merge) == (calls, 0)
+        assert usage(merged) == usage(whole)
         assert merged.results["case_usage"] == whole.results["case_usage"]
         assert (merged.code, merged.report.verdict) == (whole.code, whole.report.verdict)
         replies = {path.name for path in (repository.root / "merged-cache").glob("*/*.json")}
         assert replies == {path.name for path in repository.root.glob("cache-*/*/*.json")}
-        assert replies
-        _, in_cache = gate("run", "evals", "--judge-cache", "merged-cache")
-        assert in_cache == 0, "the merge has the replies of all parts"
-
-        limit = calls // 2
-        for cache in repository.root.glob("cache-*"):
-            shutil.rmtree(cache)
-        limited = parts("limited", "--max-judge-calls", str(limit))
-        over, more = gate("merge", "limited", "--paths", "evals", "--max-judge-calls", str(limit))
-
-        assert 0 < sum(limited) + more <= limit
-        assert over.code == 3 or over.report.verdict == "failed"
-        # An attempt that was cancelled before it was sent counts as a call.
-        assert sum(limited) <= usage(over)["calls"] <= limit
+        assert gate("run", "evals", "--judge-cache", "merged-cache")[1] == 0, "it has the replies of all parts"
 
 
 @pytest.mark.slow
@@ -695,33 +640,6 @@ def test_resume__it_finishes_without_running_again_what_is_done(
     if number == signal.SIGTERM:
         assert run_counted(counted, runs, "--resume").code == 0
         assert len(paid(runs)) == 6 + 5, "a run that is complete leaves nothing to resume"
-
-
-def test_resume__after_a_stop_between_the_last_run_and_the_comparison(tmp_path: Path) -> None:
-    """The runs were paid for, and the verdict still needs them."""
-    write_evals(tmp_path, "evals/a.test.json", {"c1": ["lamp"], "c2": ["fan"]})
-    new_repo(tmp_path).commit({})
-    settings, problems = read_settings(tmp_path)
-    settings = replace(settings, agent=AGENT, baseline="file:base.json")
-    ci, more = detect_ci_context(settings, {})
-    assert [*problems, *more] == []
-    context = RunContext(environ={}, ci=ci)
-    recorded = asyncio.run(pipeline.run(replace(settings, baseline="none"), context))
-    shutil.copy(recorded.files["results-file"], tmp_path / "base.json")
-
-    def stop_at_the_end(progress: Progress) -> None:
-        if progress.done == progress.total:
-            context.stop.set()
-
-    stopped = asyncio.run(pipeline.run(settings, replace(context, progress=stop_at_the_end))).report
-    assert [case.status for case in stopped.cases] == ["passed", "failed"]
-    assert [reason.code for reason in stopped.reasons][-1] == "not-compared"
-    context.stop.clear()
-    done = asyncio.run(pipeline.run(replace(settings, resume=True), context)).report
-
-    assert done.comparison is not None
-    assert "2 runs taken from the journal of an earlier run" in done.notices
-    assert not (settings.output / "journal.jsonl").exists()
 
 
 # What was recorded can be scored again, also where it lies.

@@ -16,6 +16,8 @@ from fake_gemini import FakeGemini, Fault
 from gate_runs import Repository, repository_in
 from journey_changes import ALTERS, HARMLESS, TAPES, changed, outcome
 
+pytestmark = pytest.mark.slow  # test_gate_replay.py and test_adk_model_answers.py have some of each kind.
+
 ALTERING = (
     "instruction: a file",
     "state: a default",

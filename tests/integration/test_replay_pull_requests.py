@@ -6,17 +6,20 @@ import gzip
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from adk_envs import FIXTURES
 from fake_github import FakeGitHub
-from gate_runs import Done
+from gate_runs import Done, told
+from golden_files import check
 from pull_requests import Lab
 from runner_log import outputs_in
 
@@ -46,6 +49,24 @@ TOOLS = '''def look(item: str) -> dict[str, str]:
 '''
 WITH_KEY = AGENT.replace("KEY", "True")
 WITHOUT_KEY = AGENT.replace("KEY", "False")
+RUDE = WITHOUT_KEY.replace("kind", "rude")
+VOLATILE = {"agent-eval.toml": "[[volatile]]\npattern = 'Be \\w{1,9}\\.'\n"}
+SHOUT = """
+
+def shout(response):
+    if response.content.parts[0].text:
+        return reply(text('No.'))
+"""
+CRASHING = "import os\n\nos._exit(3)\n"
+METRIC = """from google.adk.evaluation.eval_metrics import EvalStatus
+from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
+
+
+def score(metric, actual, expected, *more):
+    good = EvalStatus.PASSED
+    turns = [PerInvocationResult(actual_invocation=turn, score=1.0, eval_status=good) for turn in actual]
+    return EvaluationResult(overall_score=1.0, overall_eval_status=good, per_invocation_results=turns)
+"""
 REPLAY = ("--replay", "all", "--gate", "regressions")
 
 
@@ -67,14 +88,10 @@ def push(lab: Lab, **files: str) -> None:
     lab.commit({}, **{"bot/agent.py": WITH_KEY, "bot/tools.py": TOOLS, **files})
 
 
-def pull(lab: Lab, number: int, files: Mapping[str, str | None], *arguments: str, label: str = "") -> Done:
-    """A pull request of a fork, whose job has no key."""
-    written = {"bot/agent.py": WITHOUT_KEY, "bot/tools.py": TOOLS, **files}
-    return lab.pull_request(number, {}, *(arguments or REPLAY), files=written, fork="somebody/shop", label=label)
-
-
-def kinds(done: Done) -> set[str]:
-    return {run.error.kind for case in done.report.cases for run in case.runs if run.error is not None}
+def pushed(lab: Lab, **files: str) -> None:
+    """The same on main, wherever the working tree is."""
+    lab.repo.git("checkout", "-q", "-f", "main")
+    push(lab, **files)
 
 
 def tape_of(lab: Lab, case: str) -> tuple[str, str]:
@@ -82,142 +99,133 @@ def tape_of(lab: Lab, case: str) -> tuple[str, str]:
     return name, (lab.repository.root / name).read_text("utf-8")
 
 
-def test_a_fork__is_green_without_a_key_if_it_asks_nothing_new(lab: Lab) -> None:
-    done = pull(lab, 7, {"README.md": "Better words."})
-    assert done.code == 0, done.out + done.err
-    assert [case.replayed for case in done.report.cases] == [True, True]
-    assert "Both cases were replayed" in done.out
+@dataclass(kw_only=True)
+class Forks:
+    """Pull requests of forks, whose jobs have no key, and what became of them."""
+
+    lab: Lab
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(7))
+    story: list[str] = field(default_factory=list)
+
+    def pull(
+        self,
+        title: str,
+        files: Mapping[str, str | None],
+        *arguments: str,
+        number: int | None = None,
+        label: str = "",
+        shown: Callable[[str], bool] = lambda line: line.startswith("## "),
+    ) -> Done:
+        """Makes one, or pushes to one. Of its comment the lines are kept that are to be shown."""
+        number = number or next(self.numbers)
+        written = {"bot/agent.py": WITHOUT_KEY, "bot/tools.py": TOOLS, **files}
+        done = self.lab.pull_request(number, {}, *REPLAY, *arguments, files=written, fork="somebody/shop", label=label)
+        is_published = self.lab.github.state.comments_of(number)
+        comment = [line for line in self.lab.comment(number).splitlines() if shown(line)] if is_published else []
+        advice = re.findall(r"Next: .*?\.(?= |$)", " ".join(done.out.split()))
+        self.story.append(told(title, done, *advice, *comment))
+        self.lab.repo.git("checkout", "-q", ".")
+        return done
 
 
-@pytest.mark.parametrize(
-    ("files", "kind", "said"),
-    [
-        ({"bot/agent.py": WITHOUT_KEY.replace("kind", "rude")}, "model-not-recorded", "Be rude."),
-        ({"bot/tools.py": TOOLS.replace("item}", "item[1:]}")}, "tool-tape-stale", "tools.py"),
-    ],
-    ids=["instruction", "tool"],
-)
-def test_a_fork__is_inconclusive_if_it_asks_something_new(
-    lab: Lab, files: Mapping[str, str], kind: str, said: str
-) -> None:
-    done = pull(lab, 7, files)
-    assert (done.code, kinds(done)) == (3, {kind}), done.out + done.err
-    assert said in done.out or kind.startswith("tool")
-    assert all(case in done.out for case in CASES)
+@pytest.fixture
+def forks(lab: Lab) -> Forks:
+    return Forks(lab=lab)
 
 
-def test_a_forged_tape__is_never_green_until_somebody_accepts_it(lab: Lab) -> None:
+def test_forks__are_green_only_if_they_ask_nothing_new_and_forge_no_tape(forks: Forks) -> None:
+    lab, pull = forks.lab, forks.pull
     name, tape = tape_of(lab, "lamp_on")
-    rude = WITH_KEY.replace("kind", "rude")
-    lab.repository.write({"bot/agent.py": rude})
+    lab.repository.write({"bot/agent.py": RUDE.replace("False", "True")})
     assert lab.repository.gate("run", "--record", "all", environment={"CI": ""}).code == 0
-    worse = {"bot/agent.py": WITHOUT_KEY.replace("kind", "rude"), name: tape_of(lab, "lamp_on")[1]}
+    forged = tape_of(lab, "lamp_on")[1]
     lab.repo.git("checkout", "-q", ".")
-    done = pull(lab, 7, worse)
-    assert (done.code, kinds(done)) == (3, {"tape-changed", "model-not-recorded"}), done.out + done.err
-    assert "it is not the tape of main" in done.out
-    assert f"set the label `{ACCEPT_RULES}`" in " ".join(done.out.split())
-
-    # Nor one that the agent puts there while it is loaded.
-    forged = worse[name]
     late = f"from pathlib import Path\nPath({name!r}).write_text(Path('forged.json').read_text())\n"
-    hidden = pull(lab, 6, {"bot/agent.py": late + worse["bot/agent.py"], "forged.json": forged})
-    assert (hidden.code, kinds(hidden)) == (3, {"model-not-recorded"}), hidden.out + hidden.err
-    assert tape_of(lab, "lamp_on")[1] == forged
-    lab.repo.git("checkout", "-q", ".")
+    same = {name: f"{tape}\n"}
 
-    same = pull(lab, 8, {name: tape + "\n"})
-    assert (same.code, kinds(same)) == (3, {"tape-changed"}), same.out + same.err
-    accepted = pull(lab, 8, {name: tape + "\n"}, label=ACCEPT_RULES)
-    assert accepted.code == 0, accepted.out + accepted.err
-    who = f"This pull request's tape may be replayed: maintainer set the label `{ACCEPT_RULES}`."
-    assert (who in lab.comment(8), who in " ".join(accepted.out.split())) == (True, True), lab.comment(8)
-    reported = pull(lab, 10, {name: tape + "\n"}, *REPLAY, "--rule-changes", "report")
-    assert reported.code == 0, reported.out + reported.err
-    assert f"changes what is scored: {name}" in lab.comment()
-
-    # Without a comparison nobody knows the base branch's tapes.
-    ungated = pull(lab, 9, {name: tape + "\n"}, "--replay", "all", "--mode", "gate")
-    assert (ungated.code, kinds(ungated)) == (3, {"tape-changed"}), ungated.out + ungated.err
-    said = " ".join(ungated.out.split())
-    assert "Next: run these 2 cases with a model (`replay: missing-live`)." in said
-    assert "accept" not in said, "no label counts"
+    pull("words in README", {"README.md": "Better words."})
+    pull("another instruction", {"bot/agent.py": RUDE})
+    pull("another tool", {"bot/tools.py": TOOLS.replace("item}", "item[1:]}")})
+    pull("another instruction, and texts of it declared volatile", {"bot/agent.py": RUDE, **VOLATILE})
+    pull("another instruction with its tape", {"bot/agent.py": RUDE, name: forged})
+    pull("the same, written while the agent is loaded", {"bot/agent.py": late + RUDE, "forged.json": forged})
+    pull("a blank line in a tape", same, number=99)
+    pull("accepted", same, number=99, label=ACCEPT_RULES, shown=lambda line: "accept" in line or "maintainer" in line)
+    pull("rule changes are only reported", same, "--rule-changes", "report", shown=lambda line: name in line)
+    # Nobody knows the base branch's tapes, and no label counts.
+    pull("without a comparison", same, "--gate", "auto", "--mode", "gate")
+    check("golden_gate/forks.txt", "".join(forks.story))
 
 
-def test_volatile_texts__a_pull_request_can_not_declare_its_own(lab: Lab) -> None:
-    rule = {"agent-eval.toml": "[[volatile]]\npattern = 'Be \\w{1,9}\\.'\n"}
-    rude = {"bot/agent.py": WITHOUT_KEY.replace("kind", "rude")}
-    done = pull(lab, 7, {**rude, **rule})
-    assert (done.code, kinds(done)) == (3, {"model-not-recorded"}), done.out + done.err
+def test_forks__whose_answers_are_worse_are_regressions(forks: Forks) -> None:
+    lab, pull = forks.lab, forks.pull
+    hook = "after_model_callback=lambda callback_context, llm_response: shout(llm_response))"
+    shouting = WITHOUT_KEY.replace("tools=[look])", f"tools=[look], {hook}") + SHOUT
+    lower = {"bot/agent.py": shouting.replace("'No.'", "response.content.parts[0].text + ' Is that really so?'")}
+    shown = ("## ", "**", "| ")
+    pull(
+        "answers of the tape, turned into others", {"bot/agent.py": shouting}, shown=lambda line: line.startswith(shown)
+    )
+    assert "--replay all evals/bot.evalset.json:lamp_on,lamp_off" in lab.comment()
+    assert not re.search(r"a run \(on main|invocation_duration_v1", lab.comment()), "no model took its time"
+    outputs = dict(outputs_in((lab.repository.root.parent / f"job-{lab.runs[-1].id}" / "output").read_text("utf-8")))
+    assert outputs["regressions"] == "2"
 
-    # On the base branch, the rule holds for what is recorded with it, and for pull requests without it.
-    lab.repo.git("checkout", "-q", "-f", "main")
-    push(lab, **rule)
+    # Those that pass have a worse score than when they were recorded.
+    named = "[[policy]]\nmetric = 'response_match_score'\nmax-drop = 0.1\n"
+    config = {"criteria": {"response_match_score": 0.1}}
+    pushed(lab, **{"evals/test_config.json": json.dumps(config), "agent-eval.toml": named})
+    assert lab.base_run().code == 0
+    assert "lamp_on response_match_score got worse::response_match_score 0.60" in pull("a lower score", lower).out
+    pull("a lower score, and only thresholds count", lower, "--gate", "thresholds")
+
+    # No model is asked to confirm a failure.
+    own = {"criteria": {"own": 0.5}, "custom_metrics": {"own": {"code_config": {"name": "bot.metric.score"}}}}
+    pushed(lab, **{"bot/metric.py": METRIC, "evals/test_config.json": json.dumps(own), "agent-eval.toml": ""})
+    assert lab.base_run("--replay", "all").code == 0
+    done = pull("a metric that crashes", {"bot/metric.py": CRASHING})
+    assert (done.report.confirmations, done.report.base_runs) == ([], [])
+    check("golden_gate/forks_worse.txt", "".join(forks.story))
+
+
+def test_volatile_texts__of_the_base_branch_hold_for_pull_requests(forks: Forks) -> None:
+    """For what is recorded with the rule, and for pull requests without it."""
+    lab = forks.lab
+    pushed(lab, **VOLATILE)
     assert lab.repository.gate("run", "--record", "all", environment={"CI": ""}).code == 0
     push(lab)
     assert lab.base_run().code == 0
-    for number, files in ((9, rude), (10, {**rude, "agent-eval.toml": None})):
-        done = pull(lab, number, files)
-        assert done.code == 0, done.out + done.err
-        assert [case.replayed for case in done.report.cases] == [True, True]
-    done = pull(lab, 11, {"bot/agent.py": WITHOUT_KEY.replace("Always", "Never")})
-    assert (done.code, kinds(done)) == (3, {"model-not-recorded"}), done.out + done.err
+    for files in ({"bot/agent.py": RUDE}, {"bot/agent.py": RUDE, "agent-eval.toml": None}):
+        done = forks.pull("", files)
+        assert (done.code, [case.replayed for case in done.report.cases]) == (0, [True, True]), done.out + done.err
+    done = forks.pull("", {"bot/agent.py": WITHOUT_KEY.replace("Always", "Never")})
+    assert (done.code, done.report.reasons[0].code) == (3, "model-not-recorded"), done.out + done.err
 
 
-def test_a_replayed_case__that_fails_now_is_a_regression(lab: Lab) -> None:
-    shout = (
-        WITHOUT_KEY.replace(
-            "tools=[look])",
-            "tools=[look], after_model_callback=lambda callback_context, llm_response: shout(llm_response))",
-        )
-        + "\n\ndef shout(response):\n    if response.content.parts[0].text:\n        return reply(text('No.'))\n"
-    )
-    done = pull(lab, 7, {"bot/agent.py": shout})
-    assert done.code == 1, done.out + done.err
-    assert "2 regressions vs. main (lamp_on, lamp_off); replayed" in done.out
-    outputs = dict(outputs_in((lab.repository.root.parent / f"job-{lab.runs[-1].id}" / "output").read_text("utf-8")))
-    assert outputs["regressions"] == "2"
-    assert "--replay all evals/bot.evalset.json:lamp_on,lamp_off" in lab.comment()
-    # No model took its time.
-    assert "a run (on main" not in lab.comment() and "invocation_duration_v1" not in lab.comment()
-    assert [reason.code for reason in done.report.reasons] == ["replayed-failed"]
+def test_rerun__runs_on_the_base_branch_what_is_not_replayed(lab: Lab) -> None:
+    name = tape_of(lab, "lamp_off")[0]
+    files = {"bot/agent.py": WITH_KEY, "bot/tools.py": TOOLS}
+    rerun = ("--replay", "missing-live", "--baseline", "rerun", "--num-runs", "2")
 
-    # One that passes has a worse score than when it was recorded.
-    lab.repo.git("checkout", "-q", "-f", "main")
-    low = json.dumps({"criteria": {"response_match_score": 0.1}})
-    named = "[[policy]]\nmetric = 'response_match_score'\nmax-drop = 0.1\n"
-    push(lab, **{"evals/test_config.json": low, "agent-eval.toml": named})
-    assert lab.base_run().code == 0
-    lower = shout.replace("text('No.')", "text(response.content.parts[0].text + ' Is that really so?')")
-    done = pull(lab, 8, {"bot/agent.py": lower})
-    assert done.code == 1, done.out + done.err
-    assert [reason.code for reason in done.report.reasons] == ["case-worse"]
-    assert "lamp_on response_match_score got worse::response_match_score 0.60, on main 1.00" in done.out
-    assert pull(lab, 9, {"bot/agent.py": lower}, *REPLAY[:2], "--gate", "thresholds").code == 0
+    def ran(done: Done) -> list[str]:
+        """The cases that ran on the base branch."""
+        made = done.output / "base/recordings.jsonl.gz"
+        lines = gzip.decompress(made.read_bytes()).decode().splitlines() if made.exists() else []
+        return [json.loads(line)["eval_id"] for line in lines]
 
+    for number, live in ((7, []), (8, ["lamp_off"])):
+        done = lab.pull_request(number, {}, *rerun, files={**files, **dict.fromkeys([name] if live else [])}, code=0)
+        assert [case.eval_id for case in done.report.cases if not case.replayed] == live
+        assert ran(done) == 2 * live
+        assert done.report.comparison is not None
+        assert (done.report.comparison.compared, done.report.comparison.cases) == (2, [])
+        assert done.report.comparison.pass_rate.base == 1.0
 
-@pytest.mark.parametrize("live", [(), ("lamp_off",)])
-def test_rerun__runs_on_the_base_branch_what_is_not_replayed(lab: Lab, live: Sequence[str]) -> None:
-    files = {"bot/agent.py": WITH_KEY, **{tape_of(lab, case)[0]: None for case in live}}
-    done = pull(lab, 7, files, "--replay", "missing-live", "--baseline", "rerun", "--num-runs", "2")
-    assert done.code == 0, done.out + done.err
-    assert [case.replayed for case in done.report.cases] == [case not in live for case in CASES]
-    made = done.output / "base/recordings.jsonl.gz"
-    lines = gzip.decompress(made.read_bytes()).decode().splitlines() if made.exists() else []
-    assert sorted(json.loads(line)["eval_id"] for line in lines) == [*live, *live]
-    assert done.report.comparison is not None
-    assert (done.report.comparison.compared, done.report.comparison.cases) == (2, [])
-    assert done.report.comparison.pass_rate.base == 1.0
-
-
-def test_rerun__runs_nothing_on_the_base_branch_that_is_not_run_without_a_judge(lab: Lab) -> None:
-    judged = json.dumps({"criteria": {"final_response_match_v2": 0.5}})
-    push(lab, **{"evals/test_config.json": judged})
-    arguments = ("--replay", "missing-live", "--baseline", "rerun", "--without-keys", "deterministic-only")
-    done = lab.pull_request(7, {}, *arguments, files={"bot/agent.py": WITH_KEY, tape_of(lab, "lamp_off")[0]: None})
-    assert kinds(done) == {"without-key"}, done.out + done.err
-    made = done.output / "base/recordings.jsonl.gz"
-    assert not made.exists() or not gzip.decompress(made.read_bytes())
+    # What is not run without a judge is not run on the base branch either.
+    pushed(lab, **{"evals/test_config.json": json.dumps({"criteria": {"final_response_match_v2": 0.5}})})
+    done = lab.pull_request(9, {}, *rerun, "--without-keys", "deterministic-only", files={**files, name: None})
+    assert {run.error.kind for case in done.report.cases for run in case.runs if run.error} == {"without-key"}
+    assert ran(done) == []
 
 
 SECONDS = itertools.count(1_800_000_000)
@@ -289,26 +297,5 @@ def test_a_schedule__records_on_main_and_its_runs_are_the_base_of_comparisons(la
     assert (base.code, [case.replayed for case in base.report.cases]) == (0, [True, True]), base.out + base.err
     assert base.report.history is not None
     assert [case.outcomes for case in base.report.history.cases] == ["1111", "1111"]
-    polite = pull(lab, 7, {"bot/agent.py": WITHOUT_KEY.replace("kind", "polite")})
-    assert polite.code == 0, polite.out + polite.err
-
-
-CRASHING = "import os\n\nos._exit(3)\n"
-METRIC = """from google.adk.evaluation.eval_metrics import EvalStatus
-from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
-
-
-def score(metric, actual, expected, *more):
-    good = EvalStatus.PASSED
-    turns = [PerInvocationResult(actual_invocation=turn, score=1.0, eval_status=good) for turn in actual]
-    return EvaluationResult(overall_score=1.0, overall_eval_status=good, per_invocation_results=turns)
-"""
-
-
-def test_replay_all__asks_no_model_to_confirm_a_failure(lab: Lab) -> None:
-    own = {"criteria": {"own": 0.5}, "custom_metrics": {"own": {"code_config": {"name": "bot.metric.score"}}}}
-    push(lab, **{"bot/metric.py": METRIC, "evals/test_config.json": json.dumps(own)})
-    assert lab.base_run("--replay", "all").code == 0
-    done = pull(lab, 7, {"bot/metric.py": CRASHING})
-    assert (done.code, kinds(done)) == (1, {"custom-metric-crash"}), done.out + done.err
-    assert (done.report.confirmations, done.report.base_runs) == ([], [])
+    polite = {"bot/agent.py": WITHOUT_KEY.replace("kind", "polite"), "bot/tools.py": TOOLS}
+    lab.pull_request(7, {}, *REPLAY, files=polite, fork="somebody/shop", code=0)

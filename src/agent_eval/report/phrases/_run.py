@@ -53,7 +53,7 @@ def replayed(count: int, total: int, calls: int, cost: float = 0.0) -> str:
     return f"{cases[0].upper()}{cases[1:]} {were} replayed from recordings: {saved}"
 
 
-def not_replayed(cases: Sequence[str], message: str) -> str:
+def not_replayed(cases: Sequence[str], message: str = "") -> str:
     why = f": {message}" if message else ", for other reasons"
     return f"{plural(len(cases), 'case')} ran live ({listed(cases, MOST_NAMES)}){why}"
 
