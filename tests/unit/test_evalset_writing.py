@@ -196,13 +196,7 @@ def test_eval_set_text__format() -> None:
         user_content=Content(parts=[Part(text="日本語")]), intermediate_data=IntermediateData(tool_uses=[call])
     )
     case = EvalCase.model_validate({"evalId": "c", "conversation": [turn], "tags": ["ours"], "rubrics": None})
-    written = {
-        "user_content": {"parts": [{"text": "日本語"}]},
-        "intermediate_data": {"tool_uses": [{"name": "f", "args": {"x": None}}]},
-    }
-    cases = [{"eval_id": "c", "conversation": [written], "tags": ["ours"]}]
-    text = json.dumps({"eval_set_id": "s", "eval_cases": cases}, indent=2, ensure_ascii=False) + "\n"
-    assert eval_set_text(EvalSet(eval_set_id="s", eval_cases=[case])) == text
+    check_golden("golden_eval_set.json", eval_set_text(EvalSet(eval_set_id="s", eval_cases=[case])))
 
 
 def test_write_text__failure_keeps_the_old_file(tmp_path: Path) -> None:
