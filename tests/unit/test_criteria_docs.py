@@ -64,24 +64,16 @@ def test_criteria_docs__every_section_is_complete() -> None:
             assert re.search(rf"^- \*\*{word}", sections[anchor], re.MULTILINE), f"{anchor}: {word}"
 
 
-def _shown(why: tuple[str, ...]) -> None:
-    assert "\nwhy\n" + "\n".join(why) + "\n```" in CRITERIA
-
-
-def test_criteria_docs__trajectory_finding_is_real() -> None:
+def test_criteria_docs__findings_are_real() -> None:
     level_3, level_text = (FunctionCall(name="turn_on", args={"device": "lamp", "level": level}) for level in (3, "3"))
-    expected = [level_3, FunctionCall(name="set_timer", args={"minutes": 10})]
-    actual = [FunctionCall(name="get_devices", args={}), level_text]
-
-    _shown(lines(explain_trajectory(expected, actual)))
-    for listed in (list_calls(expected), list_calls(actual)):
-        assert all(line in CRITERIA for line in listed.splitlines())
-
-
-def test_criteria_docs__response_finding_is_real() -> None:
+    calls = [level_3, FunctionCall(name="set_timer", args={"minutes": 10})]
+    made = [FunctionCall(name="get_devices", args={}), level_text]
     expected, actual = "Turned on the lights in the living room", "Turning off the light"
-
-    _shown(lines(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual)))))
+    answer = explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual)))
+    for why in (explain_trajectory(calls, made), answer):
+        assert "\nwhy\n" + "\n".join(lines(why)) + "\n```" in CRITERIA
+    for listed in (list_calls(calls), list_calls(made)):
+        assert all(line in CRITERIA for line in listed.splitlines())
 
 
 def test_criteria_docs__every_quirk_has_a_row() -> None:
