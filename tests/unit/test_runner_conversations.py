@@ -21,7 +21,7 @@ from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results.conversation import ConversationReport
 from agent_eval.results.recording import Recording, RunError
-from agent_eval.results.report import CaseReport, RunReport, TurnEvidence
+from agent_eval.results.report import CaseReport, TurnEvidence
 from agent_eval.runner.conversations import MOST_OF_A_CASE, attach_conversations, conversation_of
 from agent_eval.runner.journal import Journal
 
@@ -86,47 +86,35 @@ def test_conversation_of__what_is_kept() -> None:
 def failing(eval_id: str, *, turn: int = 0, run: int = 0, runs: int = 1) -> CaseReport:
     evidence = {run: [TurnEvidence(turn=turn, score=0.0, user="", expected="", actual="", why=notes("bad"))]}
     scores = [0.0 if number == run else 1.0 for number in range(runs)]
-    eval_case = case(
-        eval_id,
-        "failed",
-        metric(TRAJECTORY, *scores, threshold=1.0, evidence=evidence),
-        file="tests/a.test.json",
-        runs=runs,
-    )
+    failed = metric(TRAJECTORY, *scores, threshold=1.0, evidence=evidence)
+    eval_case = case(eval_id, "failed", failed, file="tests/a.test.json", runs=runs)
     for result in eval_case.runs:
         result.status = "failed" if result.run == run else "passed"
     return eval_case
 
 
-def attach(cases: Sequence[CaseReport], recordings: Sequence[Recording], blocking: Sequence[str] = ()) -> RunReport:
+def attach(*cases: CaseReport, recordings: Sequence[Recording]) -> list[ConversationReport | None]:
+    """What is kept of each case."""
     run_report = report("failed", list(cases))
-    run_report.blocking = list(blocking)
-    by_id = {each.run_id: each for each in recordings}
-    attach_conversations(run_report, {}, by_id.get)
-    return run_report
+    attach_conversations(run_report, {}, {each.run_id: each for each in recordings}.get)
+    return [each.conversation for each in run_report.cases]
 
 
 def test_attach__the_run_that_failed_is_kept_and_passed_cases_have_none() -> None:
     good = case("fine", "passed", metric(RESPONSE, 1.0, threshold=0.8), file="tests/a.test.json")
-    run_report = attach(
-        [failing("lamp", run=1, runs=3), good],
-        [recording(actual("Hi", f"answer {run}"), run=run) for run in range(3)] + [recording(eval_id="fine")],
-    )
-
-    assert run_report.cases[0].conversation is not None
-    assert (run_report.cases[0].conversation.run, run_report.cases[0].conversation.turns[0].answer) == (1, "answer 1")
-    assert run_report.cases[1].conversation is None
+    recordings = [recording(actual("Hi", f"answer {run}"), run=run) for run in range(3)]
+    kept, none = attach(failing("lamp", run=1, runs=3), good, recordings=[*recordings, recording(eval_id="fine")])
+    assert kept is not None and none is None
+    assert (kept.run, kept.turns[0].answer) == (1, "answer 1")
 
 
 def test_attach__the_turns_that_say_why_come_before_the_others() -> None:
     long = "word " * 2_000
-    run_report = attach([failing("lamp", turn=37)], [recording(*(actual(f"{n} {long}", long) for n in range(40)))])
-
-    conversation = run_report.cases[0].conversation
-    assert conversation is not None
-    assert 37 in [turn.turn for turn in conversation.turns]
-    assert conversation.turns_left_out == 40 - len(conversation.turns) > 0
-    assert len(conversation.model_dump_json()) < 2 * MOST_OF_A_CASE
+    turns = (actual(f"{n} {long}", long) for n in range(40))
+    [kept] = attach(failing("lamp", turn=37), recordings=[recording(*turns)])
+    assert kept is not None and 37 in [turn.turn for turn in kept.turns]
+    assert kept.turns_left_out == 40 - len(kept.turns) > 0
+    assert len(kept.model_dump_json()) < 2 * MOST_OF_A_CASE
 
 
 def huge() -> Invocation:
@@ -152,12 +140,9 @@ def test_attach__many_failing_cases_stay_within_the_bound(number: int) -> None:
 def test_attach__a_huge_conversation_costs_no_more_than_what_is_kept_of_it() -> None:
     text = "word " * 100_000
     parts = [part for n in range(300) for part in called(f"tool_{n}", {"text": text}, text=text)]
-    run_report = attach([failing("lamp")], [recording(actual(text, text, *parts))])
-
-    conversation = run_report.cases[0].conversation
-    assert conversation is not None
-    assert conversation.turns[0].steps_left_out > 250
-    assert _characters(conversation) <= MOST_OF_A_CASE
+    [kept] = attach(failing("lamp"), recordings=[recording(actual(text, text, *parts))])
+    assert kept is not None and kept.turns[0].steps_left_out > 250
+    assert _characters(kept) <= MOST_OF_A_CASE
 
 
 def _characters(conversation: ConversationReport) -> int:

@@ -292,7 +292,12 @@ def recordings(root: Path) -> Iterator[tuple[str, list[str]]]:
     yield "none any more", record(root, [])
 
     runs = [
-        [tool("now", {"id": run}, 1), tool("get", {}, run), tool("login", {}, {"token": "secret-value"})]
+        [
+            tool("now", {"id": run}, 1),
+            tool("get", {}, run),
+            tool("same", {}),
+            tool("login", {}, {"token": "secret-value"}),
+        ]
         for run in range(2)
     ]
     yield "what may be wrong", record(root, *runs)
@@ -314,7 +319,10 @@ def test_write__what_it_says_and_what_it_writes(tmp_path: Path) -> None:
     for name, said_of_it in recordings(tmp_path):
         lines += [f"{name}:", *(f"  {line}" for line in said_of_it)]
         if (tape := stored(tmp_path)) is not None:
-            lines += [f"  {call.tool}{call.args} -> {call.response}, done {call.done}" for call in tape.calls]
+            lines += [
+                f"  {call.tool}{call.args} -> {call.response}, done {call.done}, seen {call.seen}"
+                for call in tape.calls
+            ]
             lines += [f"  model -> {call.responses}, done {call.done}" for call in tape.model_calls]
             lines += [f"  {toolset}: {tools}" for toolset, tools in tape.toolsets.items()]
             lines += [f"  {tape.recorded}"] * (tape.recorded is not None)
