@@ -1,24 +1,26 @@
 import asyncio
 import contextlib
 import os
+import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from adk_harness import headline
 from agents_open_dir import as_root, open_directory, python_for
 from gate_runs import program
+from golden_files import check
 from rerun_repos import wheel
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account
 from agent_eval.agents.sandbox.uids import claim, end_processes, free_uids
 from agent_eval.agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint
-from agent_eval.agents.venv._installer import KILLED_HINT
 from agent_eval.agents.venv.environment import (
     AgentInterpreter,
     EnvironmentRequest,
@@ -184,65 +186,52 @@ async def test_environment__named_requirements_come_before_the_nearest(bench: Be
     (bench.root / "ci.txt").write_text("google-adk\ndemo-dep\n")
     interpreter = await bench.ensure(requirements=Path("ci.txt"))
     assert interpreter.origin == "ci.txt"
-    failed = await bench.failure(requirements=Path("missing.txt"))
-    assert "missing.txt does not exist" in failed.message
-    (bench.root / "ci.txt").write_text("google-adk==0.5.0\n")
-    bench.said.clear()
-    failed = await bench.failure(requirements=Path("ci.txt"))
-    assert "ci.txt requires google-adk==0.5.0, but agent-eval needs google-adk 1.18 or newer" in failed.message
-    assert bench.said == [], "nothing was made"
 
 
-async def test_environment__a_failed_installation_says_why_without_secrets(bench: Bench) -> None:
-    secret = "password-of-the-index"
-    (bench.bot / "requirements.txt").write_text(f"demo-dep==2.0  # {secret}\n")
-    failed = await bench.failure(Masker([secret]), installer={**bench.installer, "UV_INDEX": f"{secret}"})
-    assert "uv pip install" in failed.message
-    assert failed.log_tail is not None and "demo-dep" in failed.log_tail
-    assert secret not in failed.log_tail + failed.message + str(failed.hint)
-    assert failed.owner is Owner.AGENT
-    assert failed.hint
-    (bench.bot / "requirements.txt").write_text("demo-dep\n")
-    assert (await bench.ensure()).reused is False
+SECRET = "password-of-the-index"
+NOWHERE = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
+FAILURES: dict[str, tuple[str, dict[str, Any]]] = {
+    "a version that the index does not have": ("google-adk==99.0", {}),
+    "half a requirement": ("google-adk==", {}),
+    "contradictions": ("demo-dep\ndemo-dep<1", {}),
+    "a failed installation, with a secret": (f"demo-dep==2.0  # {SECRET}", {"installer": {"UV_INDEX": SECRET}}),
+    "an old google-adk": ("google-adk==0.5.0", {"requirements": Path("bot/requirements.txt")}),
+    "no such file": ("", {"requirements": Path("missing.txt")}),
+    "no such Python": ("demo-dep", {"version": "3.99"}),
+    "no such Pythons": ("demo-dep", {"version": ">=3.99,<4"}),
+    "an index that can't be reached": ("demo-dep", {"installer": NOWHERE}),
+    "a git server that can't be reached": ("demo-dep @ git+https://127.0.0.1:9/demo.git", {"installer": {}}),
+    "a git server that is not found": ("demo-dep @ git+https://nowhere.invalid/demo.git", {"installer": {}}),
+    "a build that is killed, as the kernel does when memory runs out": ("../large", {}),
+    "an interpreter that there is not": ("", {"python": "no-such-python"}),
+    "an interpreter without google-adk": ("", {"python": sys.executable}),
+    "a command that is no Python": ("", {"python": "echo"}),
+    "no command": ("", {"python": ""}),
+}
+"""The agent's requirements.txt, and what the environment is made with; `installer` without the index of two wheels."""
 
 
-@pytest.mark.parametrize(
-    ("requirement", "python", "hint"),
-    [
-        ("google-adk==99.0", "", "The package index has no google-adk==99.0: correct the version."),
-        ("google-adk==", "", "Correct `google-adk==` in requirements.txt: Unexpected end of version specifier"),
-        ("demo-dep\ndemo-dep<1", "", "contradict each other or the Python version, as uv's output says"),
-        ("demo-dep", "3.99", "No Python 3.99 is installed, and uv can't download it. Correct `requires-python`"),
-        ("demo-dep", ">=3.99,<4", "No Python >=3.99, <4 is installed, and uv can't download it."),
-    ],
-)
-async def test_environment__the_hint_names_what_to_correct(
-    bench: Bench, requirement: str, python: str, hint: str
-) -> None:
-    (bench.bot / "requirements.txt").write_text(f"{requirement}\n")
-    if python:
-        (bench.bot / ".python-version").write_text(python)
-    failed = await bench.failure()
-    assert hint in str(failed.hint), failed.log_tail
-
-
-@pytest.mark.parametrize(
-    ("requirement", "index"),
-    [
-        ("demo-dep", "http://127.0.0.1:9/simple"),
-        ("demo-dep @ git+https://127.0.0.1:9/demo.git", ""),
-        ("demo-dep @ git+https://nowhere.invalid/demo.git", ""),
-    ],
-)
-async def test_environment__an_index_or_a_git_server_that_cannot_be_reached_is_no_ones_fault(
-    bench: Bench, requirement: str, index: str
-) -> None:
-    (bench.bot / "requirements.txt").write_text(f"{requirement}\n")
-    online = {name: value for name, value in bench.installer.items() if name != "UV_OFFLINE"}
-    nowhere = {"UV_DEFAULT_INDEX": index, "UV_HTTP_RETRIES": "0"}
-    failed = await bench.failure(installer=nowhere if index else online)
-    assert failed.owner is Owner.PROVIDER, failed.log_tail
-    assert failed.hint is not None and "could not be reached" in failed.hint
+async def test_environment__what_is_said_of_failures(tmp_path: Path) -> None:
+    shown = {}
+    for number, (name, (requirements, options)) in enumerate(FAILURES.items()):
+        bench = Bench(tmp_path / str(number))
+        (bench.bot / "requirements.txt").write_text(f"{requirements}\n")
+        if version := (options := {**options}).pop("version", None):
+            (bench.bot / ".python-version").write_text(version)
+        source_package(bench.root / "large", "large", "import os; os.kill(os.getpid(), 9)\n")
+        if options.get("installer") == {"UV_INDEX": SECRET}:
+            options["installer"] |= bench.installer
+        failed = await bench.failure(Masker([SECRET]), **options)
+        log = failed.log_tail or ""
+        assert SECRET not in log + failed.message + str(failed.hint)
+        assert "installation" not in name or "demo-dep" in log
+        making = any(line.startswith("Making") for line in bench.said)
+        text = "\n".join([*headline(failed), f"{making=}"]).replace(str(bench.base), "BASE")
+        shown[name] = re.sub("(?<=envs/)[0-9a-f]{32}", "HASH", text.replace(sys.executable, "PYTHON"))
+        (bench.bot / "requirements.txt").write_text("demo-dep\n")
+        if number == 0:
+            assert (await bench.ensure()).reused is False, "it is tried again"
+    check("golden_environments.txt", "".join(f"# {name}\n{text}\n\n" for name, text in shown.items()))
 
 
 async def test_environment__a_cache_that_cannot_be_created_is_named_with_what_to_do(bench: Bench) -> None:
@@ -251,12 +240,7 @@ async def test_environment__a_cache_that_cannot_be_created_is_named_with_what_to
         await bench.ensure()
 
 
-async def test_environment__a_killed_installation_is_no_ones_fault(bench: Bench) -> None:
-    """As the kernel does when memory runs out: the build's process, and agent-setup."""
-    source_package(bench.root / "large", "large", "import os; os.kill(os.getpid(), 9)\n")
-    (bench.bot / "requirements.txt").write_text("../large\n")
-    failed = await bench.failure()
-    assert (failed.owner, failed.hint) == (Owner.PROVIDER, KILLED_HINT), failed.log_tail
+async def test_environment__a_killed_setup_is_no_ones_fault(bench: Bench) -> None:
     with pytest.raises(AgentFailure, match="`agent-setup` was killed by SIGKILL") as caught:
         path = Sandbox(environment={"PATH": "/usr/bin:/bin"})
         await run_setup("kill -9 $$", sandbox=path, root=bench.root, masker=Masker(), log=print, timeout=30)
@@ -284,20 +268,6 @@ async def test_environment__a_given_interpreter(bench: Bench) -> None:
         assert named.versions["google-adk"] == "9.9.9"
         assert named.origin == f"agent-python {command}"
         assert named.environment["PATH"].split(":")[0].endswith("/bin")
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("no-such-python", "can't be started"),
-        (sys.executable, "google-adk is not installed"),
-        ("echo", "not a working Python"),
-        ("", "empty"),
-    ],
-)
-async def test_environment__a_given_interpreter_that_does_not_do(bench: Bench, command: str, words: str) -> None:
-    failed = await bench.failure(python=command)
-    assert words in failed.message
 
 
 async def test_environment__setup_runs_as_ourselves_with_the_agents_variables(bench: Bench) -> None:
@@ -404,47 +374,29 @@ def dependencies(bench: Bench) -> Dependencies:
     return find_dependencies(bench.bot, bench.root)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda bench: (bench.bot / "requirements.txt").write_text("demo-dep>=1\n-r more.txt\n-c c.txt\n./pkg\n"),
-        lambda bench: (bench.bot / "more.txt").write_text("x"),
-        lambda bench: (bench.bot / "c.txt").write_text("x"),
-        lambda bench: (bench.bot / "pkg" / "mod.py").write_text("x = 2"),
-        lambda bench: (bench.root / ".python-version").write_text("3.12\n"),
-        lambda bench: (bench.root / "uv.toml").write_text("offline = true\n"),
-    ],
-)
-def test_environment__all_that_decides_what_is_installed_counts(
-    bench: Bench, change: Callable[[Bench], object]
-) -> None:
-    (bench.bot / "requirements.txt").write_text("demo-dep\n-r more.txt\n-c c.txt\n./pkg\n")
-    (bench.bot / "more.txt").write_text("")
-    (bench.bot / "c.txt").write_text("")
+def test_environment__all_that_decides_what_is_installed_counts(bench: Bench) -> None:
     (bench.bot / "pkg").mkdir()
-    (bench.bot / "pkg" / "mod.py").write_text("x = 1")
-    before = fingerprint(dependencies(bench), bench.root)
-    (bench.bot / "agent.py").write_text("the agent itself does not count")
-    assert fingerprint(dependencies(bench), bench.root) == before
-    change(bench)
-    assert fingerprint(dependencies(bench), bench.root) != before
-
-
-@pytest.mark.parametrize(
-    "line", ["./pkg", "pkg/", "pkg @ ./pkg", "pkg@pkg", "pkg [x] @ file:pkg ; python_version > '3'", "tool.uv.sources"]
-)
-def test_environment__a_local_package_counts_however_it_is_named(bench: Bench, line: str) -> None:
-    if line == "tool.uv.sources":
-        sources = "[tool.uv.sources]\npkg = [{ path = 'pkg' }]\n"
-        (bench.bot / "pyproject.toml").write_text(PROJECT.replace("demo-dep", "pkg") + sources)
-    else:
-        (bench.bot / "requirements.txt").write_text(f"demo-dep\n{line}\n")
-    (bench.bot / "pkg").mkdir()
+    files = {
+        "bot/requirements.txt": "demo-dep\n-r more.txt\n-c c.txt\n./pkg\n",
+        **{"bot/more.txt": "x", "bot/c.txt": "x", "bot/pkg/mod.py": "x = 1", ".python-version": "3.12\n"},
+        "uv.toml": "offline = true\n",
+    }
     prints = []
-    for number in (1, 2):
-        (bench.bot / "pkg" / "mod.py").write_text(f"x = {number}")
+    for path, text in files.items():
+        (bench.root / path).write_text(text)
         prints.append(fingerprint(dependencies(bench), bench.root))
-    assert prints[0] != prints[1]
+    for requirement in ("pkg/", "pkg @ ./pkg", "pkg@pkg", "pkg [x] @ file:pkg ; python_version > '3'", "pyproject"):
+        (bench.bot / "requirements.txt").write_text(f"demo-dep\n{requirement}\n")
+        if requirement == "pyproject":
+            (bench.bot / "requirements.txt").unlink()
+            sources = "[tool.uv.sources]\npkg = [{ path = 'pkg' }]\n"
+            (bench.bot / "pyproject.toml").write_text(PROJECT.replace("demo-dep", "pkg") + sources)
+        for number in (1, 2):
+            (bench.bot / "pkg" / "mod.py").write_text(f"x = {number}{requirement!r}")
+            prints.append(fingerprint(dependencies(bench), bench.root))
+    assert len(set(prints)) == len(prints)
+    (bench.bot / "agent.py").write_text("the agent itself does not count")
+    assert fingerprint(dependencies(bench), bench.root) == prints[-1]
 
 
 async def test_environment__a_local_package_is_as_it_is_now(bench: Bench) -> None:
