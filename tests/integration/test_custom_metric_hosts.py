@@ -21,7 +21,7 @@ from gate_runs import Repository, program, repository_in
 from golden_files import check
 
 from agent_eval.agents.host import ADAPTERS, HostSpec, MetricHosts
-from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind, Owner
+from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
@@ -63,14 +63,22 @@ async def metric_hosts(
         await runner.close()
 
 
-async def failure_of(runner: MetricHosts, call: MetricCall) -> MetricFailure:
-    """What the call raises."""
-    with pytest.raises(MetricFailure) as caught:
-        await runner.evaluate(call)
-    return caught.value
+async def outcome(runner: MetricHosts, call: MetricCall) -> list[str]:
+    """The result, or what is said of the failure."""
+    try:
+        result = await runner.evaluate(call)
+        return [repr(result.model_dump(exclude_defaults=True))]
+    except MetricFailure as error:
+        frames = re.sub(
+            r'  File ".*(?:host_forks\.py|frozen).*\n(?:    .*\n)?|^[ ^~]+\n', "", error.traceback or "", flags=re.M
+        )
+        frames = re.sub(r'File ".*/(.*), line \d+', r'File "\1', re.sub(r"\n *For further.*?(?=\. Its)", "", frames))
+        said = f"{error.kind.value}, {error.owner.value}: {error.message}"
+        return [said, *([f"hint: {error.hint}"] if error.hint else []), *([frames.rstrip()] if frames else [])]
 
 
-# Custom metrics: their process, the adapter for DeepEval, packages' criteria, and all in whole runs of the gate.
+def check_page(name: str, shown: Mapping[str, list[str]]) -> None:
+    check(f"golden_metrics/{name}.txt", "".join("\n".join([f"# {row}", *lines, "\n"]) for row, lines in shown.items()))
 
 
 # The process of the custom metrics: what it calls, with what, and what becomes of functions that don't behave.
@@ -112,90 +120,44 @@ def call(name: str, **fields: Any) -> MetricCall:
 
 
 @pytest.mark.parametrize("version", MATRIX[1:])
-async def test_custom_metric_hosts__a_function_gets_objects_of_its_own_adk_with_all_that_happened(
-    version: str, tmp_path: Path
-) -> None:
+async def test_custom_metric_hosts__what_functions_get_and_what_is_said_of_them(version: str, tmp_path: Path) -> None:
+    """They get objects of their own google-adk, with all that happened; an error hurts no other call."""
     switch = {"name": "switch", "args": {"room": "hall"}}
     switched = {"name": "switch", "response": {"on": True}}
     as_events = turn({"text": "One moment."}, {"functionCall": switch}, {"functionResponse": switched})
-    as_lists = Invocation.model_validate(
-        {
-            **ANSWER,
-            "intermediate_data": {
-                "tool_uses": [switch],
-                "tool_responses": [switched],
-                "intermediate_responses": [["a", [{"text": "One moment."}]]],
-            },
-        }
-    )
-    async with hosts(tmp_path, version) as runner:
-        result = await runner.evaluate(call("polite", actual=[TURN, TURN], expected=[TURN, TURN]))
-        also = await runner.evaluate(call("brief", function="agent.metrics.brief"))
-        heard = await runner.evaluate(call("hears_all", actual=[as_events, as_lists]))
-
-    assert (result.type, result.score, result.status) == ("EvaluationResult", 1.0, "PASSED")
-    assert [(turn.score, turn.status) for turn in result.turns] == [(1.0, "PASSED")] * 2
-    assert (also.score, also.status) == (10.0, "FAILED")
-    assert [turn.score for turn in heard.turns] == [111.0, 111.0]
+    texts = {"intermediate_responses": [["a", [{"text": "One moment."}]]]}
+    lists = {"tool_uses": [switch], "tool_responses": [switched], **texts}
+    as_lists = Invocation.model_validate({**ANSWER, "intermediate_data": lists})
+    scenario = ConversationScenario(starting_prompt="hi", conversation_plan="buy", user_persona="EXPERT")
+    calls = {
+        "polite": call("polite", actual=[TURN, TURN], expected=[TURN, TURN]),
+        "brief, by the name that the agent's package has": call("brief", function="agent.metrics.brief"),
+        "hears all": call("hears_all", actual=[as_events, as_lists]),
+        "with a scenario": call("polite", expected=None, scenario=scenario),
+        **{name: call(name) for name in ("raises", "no_such", "not_callable", "no.such", "exits", "a_dict", "shrugs")},
+    }
+    async with hosts(tmp_path, version, secret="and hostile") as runner:
+        check_page("functions", {name: await outcome(runner, each) for name, each in calls.items()})
     assert "polite is called for mine" in (tmp_path / "metrics-1.log").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
 async def test_custom_metric_hosts__an_adk_without_custom_metrics_says_so(tmp_path: Path) -> None:
     async with hosts(tmp_path, MATRIX[0]) as runner:
-        error = await failure_of(runner, call("polite"))
-        again = await failure_of(runner, call("brief"))
-
-    assert (error.kind, error.owner) == (MetricFailureKind.ENVIRONMENT, Owner.AGENT)
-    assert "google-adk 1.18.0 has no custom metrics" in error.message
-    assert again.message == error.message
+        lines = await outcome(runner, call("polite"))
+        assert await outcome(runner, call("brief")) == lines
+    assert lines[0].startswith(f"{MetricFailureKind.ENVIRONMENT.value}, agent: ")
+    assert "google-adk 1.18.0 has no custom metrics" in lines[0]
     assert not (tmp_path / "metrics-2.log").exists()
 
 
-async def test_custom_metric_hosts__an_error_in_a_function_is_reported_masked_and_hurts_no_other_call(
-    tmp_path: Path,
-) -> None:
-    scenario = ConversationScenario(starting_prompt="hi", conversation_plan="buy", user_persona="EXPERT")
-    async with hosts(tmp_path, secret="and hostile") as runner:
-        raised = await failure_of(runner, call("raises"))
-        absent, value, module = [
-            await failure_of(runner, call(name)) for name in ("no_such", "not_callable", "no.such")
-        ]
-        exits = await failure_of(runner, call("exits"))
-        with_scenario = await failure_of(runner, call("polite", expected=None, scenario=scenario))
-        result = await runner.evaluate(call("a_dict"))
-        fine = await runner.evaluate(call("polite"))
-
-    assert raised.kind is MetricFailureKind.EXCEPTION
-    assert "ValueError: the metric is broken" in raised.message
-    assert "metrics.py" in (raised.traceback or "")
-    assert "and hostile" not in f"{raised.message}{raised.traceback}{raised.log_tail}"
-    assert {error.kind for error in (absent, value, module)} == {MetricFailureKind.IMPORT}
-    assert "has no `no_such`" in absent.message
-    assert "is of type int, not a function" in value.message
-    assert "sys.exit(0)" in exits.message
-    assert "assert scenario is None" in (with_scenario.traceback or "")
-    assert (result.type, result.shown) == ("dict", "{'score': 1.0}")
-    assert fine.score == 1.0
-
-
 async def test_custom_metric_hosts__functions_that_hang_or_kill_their_process_fail_alone(tmp_path: Path) -> None:
+    names = ("waits", "hangs", "leaves", "polite", "brief")
     async with hosts(tmp_path, timeout=1.5) as runner:
-        names = ("waits", "hangs", "leaves", "polite", "brief", "polite")
-        results = await asyncio.gather(*(runner.evaluate(call(name)) for name in names), return_exceptions=True)
-        second = await failure_of(runner, call("leaves"))
-        third = await failure_of(runner, call("leaves"))
-
-    kinds = [
-        result.kind if isinstance(result, MetricFailure) else getattr(result, "score", result) for result in results
-    ]
-    deadline, crash = MetricFailureKind.DEADLINE, MetricFailureKind.CRASH
-    assert kinds == [deadline, deadline, crash, 1.0, 10.0, 1.0]
-    hung = results[1]
-    assert isinstance(hung, MetricFailure)
-    assert "in hangs" in (hung.traceback or "")
-    assert "exited with code 3" in second.message
-    assert "was not called any more" in third.message
+        results = await asyncio.gather(*(outcome(runner, call(name)) for name in names))
+        shown = dict(zip(names, results, strict=True))
+        shown |= {again: await outcome(runner, call("leaves")) for again in ("leaves again", "and again")}
+    check_page("processes", shown)
 
 
 # The adapter for DeepEval in the process of the custom metrics, with a stand-in for the package.
@@ -239,49 +201,25 @@ def adapter_call(metric: str, **fields: Any) -> MetricCall:
     )
 
 
+ADAPTED: dict[str, dict[str, Any]] = {
+    "a turn fails: the score is the mean": {"metric": "Shows", "evaluation_params": ["input"]},
+    "more facts": {"metric": "Shows", "name": "Mine", "model": "other", "retrieval_context": ["a page"]},
+    "each turn has its verdict": {"metric": "Flips"},
+    "a conversation": {"metric": "Talks", "chatbot_role": "a home"},
+    "one turn without a score: there is none for the run": {"metric": "Unavailable"},
+    "no score": {"metric": "NoScore"},
+    "no verdict": {"metric": "Fails"},
+    "an unknown argument": {"metric": "Shows", "bogus": 1},
+    "an unknown parameter": {"metric": "Shows", "evaluation_params": ["inptu"]},
+    "a typo": {"metric": "Showz"},
+    "a module": {"metric": "os"},
+}
+
+
 async def test_adapter__scores_turns_and_refuses_what_it_can_not_use(tmp_path: Path) -> None:
     judge = {"DEEPEVAL_JUDGE_MODEL": "m", "DEEPEVAL_JUDGE_BASE_URL": "http://j/v1", "DEEPEVAL_JUDGE_API_KEY": "k"}
     async with adapter_hosts(tmp_path, **judge, CONFIDENT_API_KEY="uploads") as runner:
-        shows = await runner.evaluate(adapter_call("Shows", evaluation_params=["input"]))
-        other = await runner.evaluate(adapter_call("Shows", name="Mine", model="other", retrieval_context=["a page"]))
-        flips = await runner.evaluate(adapter_call("Flips"))
-        talks = await runner.evaluate(adapter_call("Talks", chatbot_role="a home"))
-        missing = {
-            metric: await runner.evaluate(adapter_call(metric)) for metric in ("Unavailable", "NoScore", "Fails")
-        }
-        errors = [
-            await failure_of(runner, adapter_call("Shows", bogus=1)),
-            await failure_of(runner, adapter_call("Shows", evaluation_params=["inptu"])),
-            await failure_of(runner, adapter_call("Showz")),
-            await failure_of(runner, adapter_call("os")),
-        ]
-
-    # The mean over the turns; it passes only if every turn does.
-    assert (shows.score, shows.status, shows.version) == (0.625, "FAILED", "deepeval 9.8.7")
-    assert [(item.score, item.status) for item in shows.turns] == [(1.0, "PASSED"), (0.25, "FAILED")]
-    first, second = (json.loads(item.rubrics[0].rationale) for item in shows.turns)
-    shown = json.loads(other.turns[0].rubrics[0].rationale)
-    assert ([item.status for item in flips.turns], flips.turns[0].rubrics) == (["FAILED", "PASSED"], [])
-
-    assert (talks.score, talks.status, len(talks.turns)) == (0.75, "PASSED", 2)
-    conversation = json.loads(talks.turns[0].rubrics[0].rationale)
-    check("golden_deepeval.json", json.dumps([first, second, shown, conversation], indent=1) + "\n")
-    assert talks.turns[1].rubrics == []
-
-    # One turn without a score: there is none for the run.
-    assert {(item.score, item.status) for item in missing.values()} == {(None, "NOT_EVALUATED")}
-    assert {name: item.rubrics[0].rationale for name, item in missing.items()} == {
-        "Unavailable": "ConnectionError: the judge is down",
-        "NoScore": "the metric has no score",
-        "Fails": "a verdict is missing",
-    }
-    assert missing["Unavailable"].turns[0].score == 1.0
-
-    assert {item.kind for item in errors} == {MetricFailureKind.EXCEPTION}
-    assert "Shows has no argument `bogus`. Its signature is Shows(name: " in errors[0].message
-    assert "Shows: `evaluation_params` is invalid" in errors[1].message
-    assert "not 'Showz'. Did you mean Shows" in errors[2].message
-    assert "must be a class of deepeval.metrics" in errors[3].message
+        check_page("adapter", {name: await outcome(runner, adapter_call(**fields)) for name, fields in ADAPTED.items()})
 
 
 @pytest.mark.slow
@@ -291,8 +229,8 @@ async def test_adapter__without_a_judge_or_without_deepeval(tmp_path: Path) -> N
     assert json.loads(shows.turns[0].rubrics[0].rationale)["model"] == "_NoJudge"
 
     async with adapter_hosts(tmp_path, PYTHONPATH="") as runner:
-        failure = await failure_of(runner, adapter_call("Shows"))
-    assert (failure.kind, "No module named 'deepeval'" in failure.message) == (MetricFailureKind.IMPORT, True)
+        [line, *_] = await outcome(runner, adapter_call("Shows"))
+    assert line.startswith(f"{MetricFailureKind.IMPORT.value}, ") and "No module named 'deepeval'" in line
 
 
 def test_function_source__of_the_adapter_is_its_file_or_the_repositorys_own(tmp_path: Path) -> None:
