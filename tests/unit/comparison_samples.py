@@ -50,7 +50,7 @@ from agent_eval.results.decision import (
     FlakinessReport,
     SuiteTestReport,
 )
-from agent_eval.results.origin import CaseWord, GateMode
+from agent_eval.results.origin import CaseWord
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     CaseReport,
@@ -112,18 +112,16 @@ def pull_request(
     cases: list[CaseReport],
     base: list[CaseReport] | None = None,
     *,
-    baseline: BaselineReport | None = FOUND,
-    decision: DecisionReport | None = None,
-    gate: GateMode = "thresholds",
     blocking: Sequence[CaseReport] = (),
     cost: tuple[float, float] | None = None,
     problems: list[ProblemReport] | None = None,
     reasons: list[Reason] | None = None,
+    **facts: Any,
 ) -> RunReport:
     run_report = report(verdict, identified(cases), problems=problems, reasons=reasons)
-    run_report.origin = Origin(repository="example/repo", commit="1" * 40, head_commit=HEAD, pull_request=7)
-    run_report.baseline, run_report.decision = baseline, decision
-    run_report.gate, run_report.blocking = gate, [item.case_id for item in blocking]
+    origin = Origin(repository="example/repo", commit="1" * 40, head_commit=HEAD, pull_request=7)
+    facts = {"origin": origin, "baseline": FOUND, "gate": "thresholds", **facts}
+    run_report = run_report.model_copy(update={**facts, "blocking": [item.case_id for item in blocking]})
     if base is not None:
         before = report("passed", identified(base))
         for sample, spent in zip((run_report, before), cost or (), strict=False):
@@ -134,9 +132,12 @@ def pull_request(
     return run_report
 
 
+Word = tuple[CaseDecisionReport, CaseRunsReport]
+
+
 def decided(
     outcome: Literal["passed", "failed", "inconclusive"],
-    *words: tuple[CaseDecisionReport, CaseRunsReport],
+    *words: Word,
     extra_runs: int = 0,
     reason: tuple[str, str] | None = None,
     suite: SuiteTestReport | None = None,
@@ -154,31 +155,14 @@ def decided(
 
 
 def word_of(
-    sample_case: CaseReport,
-    word: CaseWord,
-    head: tuple[int, int],
-    base: tuple[int, int],
-    *,
-    blocking: bool = False,
-    would_decide: str = "",
-    p_value: float | None = None,
-    flakiness: FlakinessReport | None = None,
-) -> tuple[CaseDecisionReport, CaseRunsReport]:
+    sample_case: CaseReport, word: CaseWord, head: tuple[int, int], base: tuple[int, int], **facts: Any
+) -> Word:
     """What the statistics say of a case, and its passed and judged runs on both sides."""
+    case_id, evidence = sample_case.case_id, f"{head[0]} of {head[1]} now, {base[0]} of {base[1]} on base"
+    facts = {"would_decide": "", **facts}
     return (
-        CaseDecisionReport(
-            case_id=sample_case.case_id,
-            metric="pass",
-            word=word,
-            blocking=blocking,
-            evidence=f"{head[0]} of {head[1]} now, {base[0]} of {base[1]} on base",
-            would_decide=would_decide,
-            p_value=p_value,
-            flakiness=flakiness,
-        ),
-        CaseRunsReport(
-            case_id=sample_case.case_id, head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1]
-        ),
+        CaseDecisionReport(case_id=case_id, metric="pass", word=word, evidence=evidence, **facts),
+        CaseRunsReport(case_id=case_id, head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1]),
     )
 
 

@@ -96,11 +96,6 @@ def test_bench_end_to_end__a_broken_tool_breaks_its_cases_and_no_other(tool: str
     assert wrong == city_guide.cases_of(tool)
 
 
-def test_bench_end_to_end__the_cases_have_the_mix_of_the_page() -> None:
-    rates = Counter(rate for *_, rate in QUESTIONS)
-    assert rates == {1.0: 10, 0.95: 3, 0.8: 2, 0.5: 1}
-
-
 def test_half_of_the_pull_requests_break_a_tool__each_as_often() -> None:
     order = bench.schedule(1, 40)
     broken: dict[str | None, int] = {subject.tool: 8 for subject in city_guide.SUBJECTS}
@@ -114,21 +109,15 @@ def trial(broken: str | None, verdict: str, *blamed: str) -> bench.Trial:
     )
 
 
-@pytest.mark.parametrize(
-    ("failed", "caught", "kept"), [(4, 38, True), (5, 40, False), (0, 37, False), (0, 40, True), (4, 37, False)]
-)
-def test_bench_end_to_end__what_keeps_the_promise(failed: int, caught: int, kept: bool) -> None:
-    same = ["failed"] * failed + ["passed"] * (40 - failed)
-    broken = ["failed"] * caught + ["inconclusive"] * (40 - caught)
-    result = [trial(None, item) for item in same] + [trial("get_fare", item) for item in broken]
-    assert bench.kept(result) is kept
-
-
-def test_bench_end_to_end__the_table_counts() -> None:
-    same = [trial(None, "passed"), trial(None, "failed", "time_tokyo")]
-    broken = [trial("get_fare", "failed", *names) for names in (["fare_oslo"], ["fare_oslo", "time_tokyo"])]
-    row = bench.table([*same, *broken, trial("get_fare", "inconclusive")]).splitlines()[2]
-    assert row == "| 1 | 1 of 2 | 2 of 3 | 1 of 2 | 1.00 and 1.00 | 0 of 2 |"
+def test_bench_end_to_end__what_keeps_the_promise_and_what_the_table_counts() -> None:
+    for failed, caught, kept in ((4, 38, True), (5, 40, False), (0, 37, False), (0, 40, True), (4, 37, False)):
+        same = ["failed"] * failed + ["passed"] * (40 - failed)
+        broken = ["failed"] * caught + ["inconclusive"] * (40 - caught)
+        result = [trial(None, item) for item in same] + [trial("get_fare", item) for item in broken]
+        assert bench.kept(result) is kept
+    trials = [trial(None, "passed"), trial(None, "failed", "time_tokyo"), trial("get_fare", "inconclusive")]
+    trials += [trial("get_fare", "failed", *names) for names in (["fare_oslo"], ["fare_oslo", "time_tokyo"])]
+    assert bench.table(trials).splitlines()[2] == "| 1 | 1 of 2 | 2 of 3 | 1 of 2 | 1.00 and 1.00 | 0 of 2 |"
 
 
 def test_bench_end_to_end__the_page_quotes_three_seeds_that_keep_the_promise() -> None:

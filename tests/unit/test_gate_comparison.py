@@ -68,10 +68,6 @@ def asks(file: str, eval_id: str, content: str) -> CaseReport:
     return scored(eval_id, 1.0, content=content, file=file)
 
 
-def run(cases: Sequence[CaseReport], selection: SelectionReport | None = None) -> RunReport:
-    return run_of(*cases, selection=selection)
-
-
 def selected(*targets: str, exclude: Sequence[str] = ()) -> SelectionReport:
     named = [target.partition(":") for target in targets]
     return SelectionReport(
@@ -123,7 +119,7 @@ def against(head: RunReport, *days: RunReport, **changes: Any) -> tuple[RunRepor
 
 def selected_from(selection: SelectionReport, *numbers: int) -> tuple[RunReport, RunReport]:
     """What a selection leaves of the suite, by its numbers there, and the suite."""
-    return run([SUITE[number] for number in numbers], selection), run(SUITE)
+    return run_of(*(SUITE[number] for number in numbers), selection=selection), run_of(*SUITE)
 
 
 LOW, PASSES = metric(RESPONSE, 0.2, threshold=0.8), scored("a", 0.9)
@@ -134,7 +130,7 @@ FAILING, FINE = scored("a", 0.1), broke()
 for fine in FINE.cases:
     fine.status, fine.metrics = "passed", []
 FLIPS = [coin(score, day=day) for day, score in enumerate((1.0, 0.0, 1.0, 0.0))]
-ROUNDED = 0.912345678
+ROUNDED, ONLY_A = 0.912345678, selected("evals/a.test.json")
 SUITE = [
     asks(file, eval_id, f"{file} {eval_id}")
     for file in ("evals/a.test.json", "evals/deep/b.test.json", "other/c.test.json")
@@ -189,14 +185,14 @@ COMPARED: dict[str, tuple[RunReport, RunReport] | tuple[RunReport, RunReport, Hi
     "stored runs of other content": (coin(1.0, asks="?"), coin(0.0, asks="?"), history_of(*FLIPS[:2])),
     "stored runs of another version": against(coin(1.0), *FLIPS[:2], scoring_version=9),
     "no stored runs": (coin(1.0), FLIPS[1]),
-    "a file": selected_from(selected("evals/a.test.json"), 0, 1),
-    "a file, of which a case is gone": selected_from(selected("evals/a.test.json"), 1),
+    "a file": selected_from(ONLY_A, 0, 1),
+    "a file, of which a case is gone": selected_from(ONLY_A, 1),
     "cases of a folder": selected_from(selected("evals:x"), 0, 2),
     "a pattern of files and cases": selected_from(selected("evals/*.test.json:[xz]"), 0),
     "everything but some": selected_from(selected(".", exclude=["deep/", "/other"]), 0, 1),
     "patterns but some": selected_from(selected("evals/deep/**", "**/c.*", exclude=["other"]), 2, 3),
     "a folder and a case of it": selected_from(selected("other", "other/c.test.json:x"), 4),
-    "what the base did not select is not new": (run(SUITE), run(SUITE[:2], selected("evals/a.test.json"))),
+    "what the base did not select is not new": (run_of(*SUITE), run_of(*SUITE[:2], selection=ONLY_A)),
 }
 
 
@@ -306,7 +302,7 @@ def matched(head: RunReport, base: RunReport, history: HistoryReport | None = No
 def same(*names: str, selection: SelectionReport | None = None) -> RunReport:
     """All of these cases have the same content: twins are renamed only if their names tell."""
     named = [name.split(":") for name in names]
-    return run([asks(file, eval_id, "same") for file, eval_id in named], selection)
+    return run_of(*(asks(file, eval_id, "same") for file, eval_id in named), selection=selection)
 
 
 OLD_Y_Z = extend(None, same("old:y", "old:z"))

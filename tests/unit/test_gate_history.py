@@ -72,69 +72,39 @@ def with_quarantined() -> RunReport:
     return made
 
 
+def daily(*days: Sequence[CaseReport]) -> list[RunReport]:
+    return [day(number, *cases) for number, cases in enumerate(days)]
+
+
+A, B, FAILED = case("a", "1"), case("b", "1"), case("a", "0")
 EACH = [case("a", "1"), case("b", "0"), case("c", "x"), case("d", "?")]
+AS_A, REPLAYED = case("z", "0", fingerprint="content of a"), replayed(case("a", "1"))
+COSTLY, OTHER_JUDGE = case("a", "1", tokens=[900.0]), case("a", "0", tokens=[800.0], measures="m2")
+C, D = ([case(name, "1", fingerprint="same") for name in names] for names in ("ab", "cd"))
 COLUMNS: dict[str, list[RunReport]] = {
-    "runs accumulate with the records that they are from": [
-        day(number, case("a", outcome)) for number, outcome in enumerate("101x1")
-    ],
-    "a run that errored is no failure and no run": [day(0, case("a", "1p0"), case("b", "p"))],
-    "a run that a metric could not judge keeps its other scores": [day(0, case("a", "?1", tokens=[900.0, 800.0]))],
+    "runs accumulate with the records that they are from": daily(*([case("a", outcome)] for outcome in "101x1")),
+    "a run that errored is no failure and no run": daily([case("a", "1p0"), case("b", "p")]),
+    "a run that a metric could not judge keeps its other scores": daily([case("a", "?1", tokens=[900.0, 800.0])]),
     "runs that were made to confirm are no fair sample": [report(case("a", "01111"), num_runs=1)],
-    "another content restarts the history of that case only": [
-        day(0, case("a", "1"), case("b", "1")),
-        day(1, case("a", "0", fingerprint="other"), case("b", "1")),
-    ],
-    "a renamed case keeps its runs": [day(0, case("a", "1")), day(1, case("z", "0", fingerprint="content of a"))],
-    "two cases of the same content are not mixed up": [
-        day(at, *(case(name, "1", fingerprint="same") for name in names)) for at, names in enumerate(("ab", "cd"))
-    ],
+    "another content restarts that case only": daily([A, B], [case("a", "0", fingerprint="other"), B]),
+    "a renamed case keeps its runs": daily([A], [AS_A]),
+    "two cases of the same content are not mixed up": daily(C, D),
     # The old run's verdict was the old judge's: nobody knows what the new one would say.
-    "another judge drops that metric alone": [
-        day(0, case("a", "1", tokens=[900.0])),
-        day(1, case("a", "0", tokens=[800.0], measures="m2")),
-    ],
-    "another threshold judges the stored runs again": [
-        day(0, case("a", scores=[0.6])),
-        day(1, case("a", scores=[0.9], threshold=0.7)),
-    ],
-    "scores of another scoring version are not kept": [
-        day(0, case("a", "1"), scoring_version=0),
-        day(1, case("a", "0")),
-    ],
-    "another attempt is another run": [
-        day(0, case("a", "1")),
-        day(0, case("a", "0"), origin=Origin(run_id=1000, run_attempt=2)),
-    ],
-    "a run in which the agent answered in no case is not kept": [
-        day(0, case("a", "1")),
-        day(1, unscored("a", "i"), unscored("b", "i")),
-        day(2, case("a", "1")),
-    ],
-    "the only case of an agent may be flaky": [day(0, case("a", "1")), day(1, unscored("a", "x"))],
-    "but not where it can't start": [day(0, case("a", "1")), day(1, unscored("a", "i"))],
-    "a case without scores keeps those before": [
-        day(0, case("a", "10"), case("b", "1")),
-        day(1, unscored("a", "x"), case("b", "1")),
-    ],
-    "a replayed case that fails adds no run": [
-        day(0, case("a", "1"), case("b", "1")),
-        day(1, replayed(case("a", "0")), case("b", "1")),
-    ],
-    "a replayed case without a verdict adds no run": [
-        day(0, case("a", "1"), case("b", "1")),
-        day(1, replayed(case("a", "?", tokens=[5.0])), case("b", "1")),
-    ],
-    "records of each case are kept, not runs": [day(number, case("a", "110")) for number in range(13)],
-    "each case has records of its own": [
-        day(number, *([case("a", "1")] if number in {2, 12} else []), case("b", "1")) for number in range(14)
-    ],
-    "a replayed case is remembered": [
-        day(number, replayed(case("a", "1")) if number else case("a", "1"), case("b", "1")) for number in range(12)
-    ],
-    "a case that is left out is remembered for ten runs": [
-        day(number, *([case("a", "1")] if not number else []), case("b", "1")) for number in range(10)
-    ],
-    "and no longer": [day(number, *([case("a", "1")] if not number else []), case("b", "1")) for number in range(12)],
+    "another judge drops that metric alone": daily([COSTLY], [OTHER_JUDGE]),
+    "another threshold judges again": daily([case("a", scores=[0.6])], [case("a", scores=[0.9], threshold=0.7)]),
+    "scores of another scoring version are not kept": [day(0, A, scoring_version=0), day(1, FAILED)],
+    "another attempt is another run": [day(0, A), day(0, FAILED, origin=Origin(run_id=1000, run_attempt=2))],
+    "the agent answered in no case": daily([A], [unscored("a", "i"), unscored("b", "i")], [A]),
+    "the only case of an agent may be flaky": daily([A], [unscored("a", "x")]),
+    "but not where it can't start": daily([A], [unscored("a", "i")]),
+    "a case without scores keeps those before": daily([case("a", "10"), B], [unscored("a", "x"), B]),
+    "a replayed case that fails adds no run": daily([A, B], [replayed(case("a", "0")), B]),
+    "a replayed case without a verdict": daily([A, B], [replayed(case("a", "?", tokens=[5.0])), B]),
+    "records of each case are kept, not runs": daily(*[[case("a", "110")]] * 13),
+    "each case has records of its own": daily(*([A, B] if number in {2, 12} else [B] for number in range(14))),
+    "a replayed case is remembered": daily([A, B], *[[REPLAYED, B]] * 11),
+    "a case that is left out is remembered for ten runs": daily([A, B], *[[B]] * 9),
+    "and no longer": daily([A, B], *[[B]] * 11),
     "what was measured": [measured(0, *EACH), measured(1, *EACH), measured(2, case("a", "1", threshold=0.9))],
     "seconds of live runs": [measured(0, case("a", "1"), replayed(case("b", "1")))],
     "a quarantined case is no part of the pass rate": [with_quarantined()],
@@ -153,23 +123,19 @@ def test_history__columns_and_trend() -> None:
     check("golden_columns.txt", "\n".join(page) + "\n")
 
 
-@pytest.mark.parametrize(
-    "broken_off",
-    [
+def test_history__nothing_of_a_run_that_was_broken_off_enters() -> None:
+    before = history_of(report(case("a", "1")))
+    for broken_off in (
         report(case("a", "1"), case("b", "-"), day=1),
         report(case("a", "1-", min_pass_rate=0), day=1, num_runs=2),
         report(day=1),
         report(case("a", "0"), day=1, pull_request=7),
         report(case("a", "0"), day=1).model_copy(update={"verdict": "invalid"}),
         report(replayed(case("a", "0")), day=1),
-    ],
-    ids=["killed", "a run of a case", "empty", "pull request", "invalid", "replayed"],
-)
-def test_history__nothing_of_a_run_that_was_broken_off_enters(broken_off: RunReport) -> None:
-    before = history_of(report(case("a", "1")))
-    assert unfit(broken_off)
-    assert extend(before, broken_off) == before
-    assert extend(None, broken_off).cases == []
+    ):
+        assert unfit(broken_off)
+        assert extend(before, broken_off) == before
+        assert extend(None, broken_off).cases == []
 
 
 def test_history__join_takes_each_run_once_in_any_order() -> None:

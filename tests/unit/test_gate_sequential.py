@@ -6,6 +6,7 @@ import random
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
@@ -24,7 +25,7 @@ from agent_eval.gate.stats.decision import (
     usual_extra_runs,
 )
 from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
-from agent_eval.results import CaseDecisionReport, DecisionReport
+from agent_eval.results import DecisionReport
 
 YES, NO = 1.0, 0.0
 Draw = Callable[[str, str], float | Mapping[str, float]]
@@ -73,10 +74,6 @@ def of_metric(value: float | Mapping[str, float], name: str) -> float:
     return value if isinstance(value, float) else value[name]
 
 
-def of(decision: DecisionReport, case_id: str) -> CaseDecisionReport:
-    return next(decided for decided in decision.cases if decided.case_id == case_id)
-
-
 def always(head: float, base: float | None = None) -> Draw:
     """On the base the same, if nothing is said."""
     return lambda side, case_id: head if side == "head" or base is None else base
@@ -100,26 +97,6 @@ def suite_of_thirty(failing: Collection[int], base: Sequence[float] = (YES,) * 1
     return [case(f"c{index}", [NO if index in failing else YES], base, base_days=days) for index in range(30)]
 
 
-def test_sequential__the_whole_suite_gets_worse() -> None:
-    """Every run of the head fails one case in five, another one each time: no case is to blame."""
-    made: dict[str, int] = {}
-
-    def draw(side: str, name: str) -> float:
-        made[name] = made.get(name, 0) + 1
-        return NO if side == "head" and (int(name[1:]) + made[name]) % 5 == 0 else YES
-
-    decision, asked = run(suite_of_thirty(range(0, 30, 5)), draw)
-    assert decision.outcome == "failed"
-    halves = [set(step.head) for step in asked if step.why == "suite"]
-    assert len(halves) == 2 and not halves[0] & halves[1]
-    reason, suite = decision.reasons[0], decision.suites[0]
-    assert reason.code == "suite-worse"
-    assert reason.case_ids, "only cases that failed again are named"
-    assert all((of(decision, name).head_mean or 0) < 1 for name in reason.case_ids)
-    assert suite.drop is not None and suite.drop > 0
-    assert suite.p_value is not None and suite.p_again is not None and max(suite.p_value, suite.p_again) < 0.05
-
-
 # History
 
 
@@ -130,7 +107,7 @@ def test_sequential__a_broken_case_never_passes(stored: int, can_run_base: bool,
     evidence = [*steady(9, stored), case("bad", [NO], [YES] * stored)]
     decision, _ = run(evidence, BROKEN_HEAD, Rules(confirm_on_base=mode), Budget(can_run_base=can_run_base))
     assert decision.outcome == "failed"
-    bad = of(decision, "bad")
+    [bad] = [decided for decided in decision.cases if decided.case_id == "bad"]
     assert bad.word == "broken" and bad.blocking
     if stored < 2 and (mode == "never" or not can_run_base):
         assert "broken-case" in {reason.code for reason in decision.reasons}
@@ -177,24 +154,6 @@ def test_sequential__metrics_share_the_error_rate() -> None:
     assert 0 < alone < 0.05 < adjusted(*[informs] * 20) == pytest.approx(20 * alone)
     assert adjusted(*[replace(informs, alpha=0.05)] * 2, *[informs] * 18) == alone
     assert adjusted(informs, *[MetricRule()] * 19) == alone
-
-
-@pytest.mark.parametrize(("rounds", "named"), [(ROUNDS, ["a", "b"]), ((0,) * 15, ["a"])])
-def test_sequential__a_second_metric_is_rejected_at_the_whole_level(rounds: tuple[int, ...], named: list[str]) -> None:
-    """Its cases share it with the first metric. A case that only failed at one moment is not named."""
-    bet = Series(head_screen=(NO,), base=(YES,) * 10, head_confirm=SOME, head_rounds=ROUNDS)
-    failing = replace(bet, head_confirm=(NO,) * 15)
-    metrics = {"a": {PASS: bet, "score": failing}, "b": {PASS: bet, "score": replace(failing, head_rounds=rounds)}}
-    evidence = [CaseEvidence(case_id=name, metrics=own) for name, own in metrics.items()]
-    rules = Rules(alpha=0.005, metrics={PASS: MetricRule(), "score": MetricRule()})
-    decision, _ = run([*steady(28), *evidence], always(YES), rules, Budget(extra_runs=0))
-    assert {(reason.metric, reason.code): reason.case_ids for reason in decision.reasons} == {
-        ("score", "case-worse"): named,
-        (PASS, "cases-worse-together"): ["a", "b"],
-    }
-    assert 0.005 / 2 < (decision.suites[0].p_adjusted or 0.0) <= 0.005
-    adjusted = [(decided.p_value, decided.p_adjusted) for decided in decision.cases if decided.metric == PASS]
-    assert all(after == pytest.approx(2 * 2 * (before or 0.0)) for before, after in adjusted if after is not None)
 
 
 @pytest.mark.parametrize("same_day", [False, True])
@@ -334,6 +293,27 @@ def moment(failing: int, lasting: int, base: Sequence[float] = (YES,) * 10) -> G
     return suite_of_thirty(range(failing), base), draw, DEFAULT, UNLIMITED
 
 
+def one_in_five() -> Game:
+    """Every run of the head fails one case in five, another one each time: no case is to blame."""
+    made: Counter[str] = Counter()
+
+    def draw(side: str, name: str) -> float:
+        made[name] += 1
+        return NO if side == "head" and (int(name[1:]) + made[name]) % 5 == 0 else YES
+
+    return suite_of_thirty(range(0, 30, 5)), draw, DEFAULT, UNLIMITED
+
+
+def with_second_metric(rounds: tuple[int, ...]) -> Game:
+    """It is rejected at the whole level, which its cases share with the first metric."""
+    bet = Series(head_screen=(NO,), base=(YES,) * 10, head_confirm=SOME, head_rounds=ROUNDS)
+    failing = replace(bet, head_confirm=(NO,) * 15)
+    metrics = {"a": {PASS: bet, "score": failing}, "b": {PASS: bet, "score": replace(failing, head_rounds=rounds)}}
+    evidence = [CaseEvidence(case_id=name, metrics=own) for name, own in metrics.items()]
+    rules = Rules(alpha=0.005, metrics={PASS: MetricRule(), "score": MetricRule()})
+    return [*steady(28), *evidence], always(YES), rules, Budget(extra_runs=0)
+
+
 def undecided_suite(no_more: Any) -> Game:
     evidence = [case(f"c{index}", [YES if index % 3 else NO], [YES] * 9 + [NO]) for index in range(30)]
     return evidence, always(YES), DEFAULT, Budget(extra_runs=0, no_more=no_more)
@@ -375,6 +355,7 @@ FLAKY = [case("score", [0.1], [0.9] * 20, metric="quality", threshold=0.5), case
 QUALITY = Rules(metrics={PASS: MetricRule(), "quality": MetricRule()})
 LOST = CaseEvidence(case_id="odd", metrics={PASS: Series(head_screen=(NO,), before="blocked")})
 FAILS_MOSTLY, DOWN = "010001001000100", [f"case{index}" for index in range(12)]
+RUNS_TEN = Budget(can_run_base=True, extra_runs=10)
 GAMES = {
     **{
         f"red on {stored} runs of the base": beside(29, case("red", [NO], [NO] * stored), draw=always(NO))
@@ -387,6 +368,9 @@ GAMES = {
     # Two of ten stored runs failed as a whole: it is no news.
     "a bad moment as there were on the base": moment(30, 2, [NO, YES, YES, YES, NO, *[YES] * 5]),
     **{f"a suite that cannot run again: {why}": undecided_suite(why) for why in ("limit", "recorded")},
+    "one case in five": one_in_five(),
+    "a second metric": with_second_metric(ROUNDS),
+    "a second metric, by a case that only failed at one moment": with_second_metric((0,) * 15),
     "stored runs of better days": beside(9, BAD, draw=always(NO), rules=SAME_DAY, budget=RUNS_BASE),
     "broken, whatever the stored runs": beside(9, BAD, draw=BROKEN_HEAD, rules=SAME_DAY, budget=RUNS_BASE),
     **{
@@ -448,24 +432,9 @@ def test_sequential__what_is_asked_for_and_said_in_many_games() -> None:
             [facts_of_case] = as_lines(each.model_copy(update={"case_id": ""}))
             alike.setdefault(facts_of_case, []).append(each.case_id)
         page += [f"{' '.join(names)} {line}" for line, names in alike.items()]
+    # A round that was broken off is completed, and stored runs are filled up to ten once it failed again.
+    for stored, again in ((10, ()), (4, (NO, YES)), (9, (NO, YES)), (10, (NO, YES)), (10, (NO,))):
+        bad = case("bad", [NO], [YES] * stored, head_confirm=again, head_rounds=(0,) * len(again))
+        # Not enough to run the whole suite again.
+        page.append(f"{stored} stored runs, {again}: {next_step([*steady(29), bad], DEFAULT, RUNS_TEN)}")
     check("golden_games.txt", "\n".join(page) + "\n")
-
-
-@pytest.mark.parametrize(
-    ("stored", "again", "head", "base"),
-    [
-        (10, (), 2, {}),
-        (4, (NO, YES), 2, {"bad": 4}),  # Filled up to ten, once it failed again.
-        (9, (NO, YES), 2, {"bad": 1}),
-        (10, (NO, YES), 2, {}),
-        (10, (NO,), 1, {}),  # A round that was broken off is completed.
-    ],
-)
-def test_sequential__the_next_runs_of_a_suspicious_case(
-    stored: int, again: tuple[float, ...], head: int, base: dict[str, int]
-) -> None:
-    bad = case("bad", [NO], [YES] * stored, head_confirm=again, head_rounds=(0,) * len(again))
-    # Not enough to run the whole suite again.
-    step = next_step([*steady(29), bad], DEFAULT, Budget(can_run_base=True, extra_runs=10))
-    assert isinstance(step, Runs)
-    assert (step.head, step.base) == ({"bad": head}, base)
