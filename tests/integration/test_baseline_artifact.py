@@ -25,7 +25,7 @@ from agent_eval.baseline.archive import ArchiveLimits, recorded_lines
 from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import Git, GitError, Remote
-from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet
+from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found
 from agent_eval.results.report import Origin, RunReport
 
 # The artifact of the base branch's own run, or a plain sentence why there is none: never another run's results.
@@ -80,16 +80,19 @@ class Bench:
         source = ArtifactSource(forge=forge, git=git, depth=depth, limits=limits or ArchiveLimits())
         return await source.find(dataclasses.replace(self.request, **changes))
 
-    async def found(self, **options: Any) -> Found:
+    async def told(self, **options: Any) -> str:
+        """What is found, or what is said."""
         baseline = await self.find(**options)
-        assert isinstance(baseline, Found), baseline
-        return baseline
-
-    async def cases(self, **options: Any) -> list[str]:
-        return [item.eval_id for item in (await self.found(**options)).report.cases]
-
-    def short(self, distance: int = 0) -> str:
-        return self.commits[distance][:7]
+        text = plain(baseline).replace(self.fake.server_url, "https://github.example")
+        for distance in range(len(self.commits) - 1, -1, -1):
+            text = text.replace(self.commits[distance][:7], f"main~{distance}")
+        assert self.fake.token not in f"{baseline}"
+        if not isinstance(baseline, Found):
+            return text
+        where = baseline.provenance
+        assert where.commit == self.commits[where.distance or 0]
+        assert where.run_url is not None and where.run_url.endswith(f"/{where.run_id}")
+        return f"{text} ({', '.join(item.eval_id for item in baseline.report.cases)} of run {where.run_id})"
 
     def asked(self, part: str) -> int:
         return sum(part in request.path for request in self.fake.requests)
@@ -99,76 +102,6 @@ class Bench:
 def bench() -> Iterator[Bench]:
     with FakeGitHub() as fake:
         yield Bench(fake)
-
-
-async def test_artifact__the_results_of_the_wanted_commit(bench: Bench) -> None:
-    run = bench.record()
-
-    baseline = await bench.found()
-
-    assert baseline.report == RED
-    assert (baseline.provenance.commit, baseline.provenance.distance) == (bench.commits[0], 0)
-    assert baseline.provenance.run_id == run.id
-    assert baseline.provenance.run_url is not None
-    assert baseline.message == f"The base branch's results come from main at {bench.short()}."
-    assert len(bench.fake.requests) == 5
-
-
-@pytest.mark.parametrize("distance", [0, 2])
-@pytest.mark.parametrize("branch", ["main", "feature"])
-async def test_runs_that_a_stranger_starts_on_the_base_s_commit__hide_nothing(
-    bench: Bench, distance: int, branch: str
-) -> None:
-    own = bench.record(distance)
-    for _ in range(310):
-        bench.fake.state.run(
-            bench.commits[distance], event="pull_request", branch=branch, head_repository="mallory/shop"
-        )
-
-    assert (await bench.found()).provenance.run_id == own.id
-
-
-async def test_artifact__the_newest_complete_one_of_a_run_that_records(bench: Bench) -> None:
-    for event in ("push", "schedule", "workflow_dispatch"):
-        newest = bench.record(report=results(case(event)), event=event)
-        assert await bench.cases() == [event]
-    bench.fake.state.artifact(newest, artifact(PARTIAL))
-    assert await bench.cases() == ["workflow_dispatch"], "of several attempts"
-    assert await bench.cases(own_run=newest.id) == ["schedule"], "never of one's own run"
-    bench.record(report=results(case("cancelled")), conclusion="cancelled")
-    assert await bench.cases() == ["cancelled"], "it is complete"
-    bench.fake.state.artifact(newest, artifact(results(case("mine"))), name="home-results")
-    assert await bench.cases(artifact="home-results") == ["mine"]
-
-
-async def test_artifact__walking_back_along_first_parents_and_saying_so(bench: Bench) -> None:
-    """Commits of merged branches lie between those of main; their runs are of other branches."""
-    state = bench.fake.state
-    side = state.commit(bench.commits[0])
-    merged = state.commit(bench.commits[0], side, branch="main")
-    bench.commits.insert(0, merged)
-    state.artifact(state.run(side, branch="main"), artifact(results(case("side"))))
-    bench.record(3)
-
-    baseline = await bench.found()
-
-    assert (baseline.provenance.commit, baseline.provenance.distance) == (bench.commits[3], 3)
-    assert baseline.report == RED
-    assert baseline.message == (
-        f"The base branch's results come from main at {bench.short(3)}, "
-        f"3 commits before the tested base {bench.short()}, which has no results."
-    )
-    assert bench.asked("/commits") == 1
-
-
-async def test_artifact__twenty_commits_and_no_further(bench: Bench) -> None:
-    bench.record(21)
-    assert isinstance(await bench.find(), NoneYet)
-
-    bench.record(20)
-    assert (await bench.found()).provenance.distance == 20
-    assert isinstance(await bench.find(depth=19), NoneYet)
-    assert isinstance(await bench.find(depth=0), NoneYet)
 
 
 @pytest.mark.parametrize("shallow", [False, True])
@@ -181,29 +114,8 @@ async def test_artifact__github_is_asked_for_the_first_parents_that_a_clone_lack
     bench.record(4)
     clone = repo.shallow_checkout(bench.commits[0], tmp_path / "clone") if shallow else repo
 
-    assert (await bench.found(git=clone.opened())).provenance.distance == 4
+    assert "4 commits before the tested base" in await bench.told(git=clone.opened())
     assert bench.asked("/commits") == shallow
-
-
-@pytest.mark.parametrize("meanwhile", [False, True])
-async def test_artifact__what_has_expired_is_not_the_same_as_none_yet(bench: Bench, meanwhile: bool) -> None:
-    run = bench.fake.state.run(bench.commits[0])
-    bench.fake.state.artifact(run, artifact(RED), expired=not meanwhile)
-    if meanwhile:
-        bench.fake.faults.append(Fault(path="/zip", status=410))
-
-    baseline = await bench.find()
-
-    assert isinstance(baseline, FetchFailed)
-    assert f"run of {bench.short()}" in baseline.message
-    assert "has expired or was deleted." in baseline.message
-    assert baseline.hint == "Re-run the workflow on the base branch to record a baseline."
-    if not meanwhile:
-        bench.record(1)
-        earlier = await bench.found()
-        assert bench.asked("/zip") == 1
-        assert earlier.provenance.distance == 1
-        assert "has expired or was deleted." in earlier.message
 
 
 def _origin(**facts: object) -> Callable[[Bench], None]:
@@ -262,113 +174,132 @@ REFUSED: dict[str, Callable[[Bench], object]] = {
 def plain(baseline: Baseline) -> str:
     """What is said, without what depends on versions of Python, of libraries and of ours."""
     text = f"{type(baseline).__name__}: {baseline.message} {baseline.hint or ''}".rstrip()
-    text = re.sub(r"(?<=not JSON) \(.*?\)|(?<=could not be read): Symlink.*|(?<=could not be fetched): .*", "", text)
+    text = re.sub(
+        r"(?<=not JSON) \(.*?\)|(?<=could not be read): Symlink.*|(?<=clone and could not be fetched): .*", "", text
+    )
     return text.replace(f"this is agent-eval {__version__}", "this is agent-eval VERSION")
 
 
-async def test_artifact__what_is_ignored_or_refused_and_why() -> None:
+def _expired(bench: Bench) -> None:
+    bench.fake.state.artifact(bench.fake.state.run(bench.commits[0]), artifact(RED), expired=True)
+
+
+def _expires(bench: Bench) -> None:
+    """Between the look and the download."""
+    bench.record()
+    bench.fake.faults.append(Fault(path="/zip", status=410))
+
+
+def _of_a_merged_branch(bench: Bench) -> None:
+    """Commits of merged branches lie between those of main; their runs are of other branches."""
+    state = bench.fake.state
+    side = state.commit(bench.commits[0])
+    bench.commits.insert(0, state.commit(bench.commits[0], side, branch="main"))
+    state.artifact(state.run(side, branch="main"), artifact(results(case("side"))))
+    bench.record(3)
+
+
+def _strangers(bench: Bench, branch: str) -> None:
+    """They start runs on the base's commit, which hide nothing."""
+    bench.record(2)
+    for _ in range(310):
+        bench.fake.state.run(bench.commits[2], event="pull_request", branch=branch, head_repository="mallory/shop")
+
+
+def _other_runs(bench: Bench) -> None:
+    bench.record(5)
+    for _ in range(230):
+        bench.fake.state.run(bench.fake.state.commit(), branch="main")
+
+
+def _says_so(bench: Bench) -> None:
+    run = bench.fake.state.run(bench.commits[0])
+    facts = {"repository": "Octo/Shop", "commit": bench.commits[0], "run_id": run.id}
+    origin = Origin(**facts, event="push", ref="refs/heads/main")
+    bench.fake.state.artifact(run, artifact(results(origin=origin)))
+
+
+FOUND: dict[str, Callable[[Bench], object]] = {
+    "the wanted commit's": lambda bench: bench.record(),
+    **{
+        f"of the event {event}": lambda bench, event=event: bench.record(event=event)
+        for event in ("schedule", "workflow_dispatch")
+    },
+    "a cancelled run's that are complete": lambda bench: bench.record(conclusion="cancelled"),
+    "those that say the right things of themselves": _says_so,
+    "the newest ones of a run": lambda bench: [bench.record(report=results(case("old"))), bench.record()],
+    "along first parents": _of_a_merged_branch,
+    "the twentieth commit's": lambda bench: [bench.record(21), bench.record(20)],
+    "beside runs of strangers on main": lambda bench: _strangers(bench, "main"),
+    "beside runs of strangers on a branch": lambda bench: _strangers(bench, "feature"),
+    "beside hundreds of other runs": _other_runs,
+    "expired ones'": _expired,
+    "those that expire meanwhile": _expires,
+}
+
+
+async def test_artifact__what_is_found_ignored_or_refused_and_why() -> None:
     said = []
-    for name, happens in (IGNORED | REFUSED).items():
+    for name, happens in (FOUND | IGNORED | REFUSED).items():
         with FakeGitHub() as fake:
             bench = Bench(fake)
             happens(bench)
             if name in REFUSED:
                 bench.record(1)
-            baseline = await bench.find(limits=ArchiveLimits(archive_bytes=50_000))
-            said.append(f"{name}\n    {plain(baseline).replace(fake.server_url, 'https://github.example')}\n")
-            if name in IGNORED:
+            said.append(f"{name}\n    {await bench.told(limits=ArchiveLimits(archive_bytes=50_000))}\n")
+            if name in IGNORED or happens is _expired:
                 bench.record(2, results(case("earlier")))
-                earlier = await bench.found()
-                assert [item.eval_id for item in earlier.report.cases] == ["earlier"], name
-                assert f"2 commits before the tested base {bench.short()}" in earlier.message
+                said.append(f"    {await bench.told()}\n")
     check("golden_artifacts.txt", "".join(said))
 
 
-async def test_artifact__results_that_say_the_right_things_of_themselves(bench: Bench) -> None:
-    run = bench.fake.state.run(bench.commits[0])
-    origin = Origin(repository="Octo/Shop", commit=bench.commits[0], run_id=run.id, event="push", ref="refs/heads/main")
-    bench.fake.state.artifact(run, artifact(results(origin=origin)))
-
-    await bench.found()
+async def test_artifact__of_which_run_name_and_depth(bench: Bench) -> None:
+    newest = bench.record(report=results(case("one")))
+    bench.fake.state.artifact(newest, artifact(PARTIAL))
+    bench.record(3, results(case("three")))
+    bench.fake.state.artifact(newest, artifact(results(case("mine"))), name="home-results")
+    gone = hashlib.sha1(b"gone").hexdigest()
+    told = [
+        await bench.told(),
+        await bench.told(own_run=newest.id),
+        await bench.told(own_run=newest.id, depth=2),
+        await bench.told(own_run=newest.id, depth=0),
+        await bench.told(artifact="home-results"),
+        (await bench.told(commit=gone)).replace(gone[:7], "GONE"),
+    ]
+    asked = len(bench.fake.requests)
+    told += [await bench.told(token=""), await bench.told(workflow="")]
+    assert await ArtifactSource(forge=None, git=NO_GIT).find(bench.request) == await bench.find(token="")
+    assert len(bench.fake.requests) == asked
+    check("golden_artifact_requests.txt", "".join(f"{line}\n" for line in told))
 
 
 def _status(status: int) -> Fault:
     return Fault(status=status, body=b'{"message": "Nope", "documentation_url": "x"}', times=10**6)
 
 
-FAILED = "The base branch's results could not be fetched: "
-FAULTS: dict[str, tuple[Fault, str, str]] = {
-    "forbidden": (
-        forbidden(),
-        f"The token may not read the runs of {WORKFLOW}: GET /repos/octo/shop/actions/workflows/evals.yml/runs: "
-        "GitHub answered 403",
-        "Add `actions: read` to the job's `permissions`.",
-    ),
-    "404": (
-        _status(404),
-        f"GitHub knows no runs of {WORKFLOW}: ",
-        "Either it has not run yet, or the token lacks `actions: read`.",
-    ),
-    "401": (_status(401), FAILED, "The token is wrong or has expired"),
-    "500": (_status(500), FAILED, "https://www.githubstatus.com"),
-    "limit": (secondary_limit(times=10**6), FAILED, "Re-run the job later"),
-    "malformed": (Fault(status=200, body=b'{"workflow_runs": 7}'), FAILED, ""),
-    "no JSON": (Fault(status=200, body=b"<html>"), FAILED, ""),
-    "dropped": (Fault(drop="before", times=10**6), FAILED, ""),
+FAULTS = {
+    "forbidden": forbidden(),
+    "404": _status(404),
+    "401": _status(401),
+    "500": _status(500),
+    "limit": secondary_limit(times=10**6),
+    "malformed": Fault(status=200, body=b'{"workflow_runs": 7}'),
+    "no JSON": Fault(status=200, body=b"<html>"),
+    "dropped": Fault(drop="before", times=10**6),
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.parametrize("at", ["workflows/evals.yml/runs", "artifacts$", "zip$", "store"])
-async def test_artifact__an_answer_that_does_not_come_is_no_answer(bench: Bench, name: str, at: str) -> None:
+async def test_artifact__an_answer_that_does_not_come_is_no_answer(bench: Bench) -> None:
     """Also when an older commit has results: the nearer ones might be usable."""
-    fault, begin, hint = FAULTS[name]
     bench.record()
     bench.record(1)
-    bench.fake.faults.append(dataclasses.replace(fault, path=at))
-    baseline = await bench.find()
-
-    assert isinstance(baseline, FetchFailed)
-    if at == "workflows/evals.yml/runs":
-        assert baseline.message.startswith(begin)
-        assert hint in (baseline.hint or "")
-    assert bench.fake.token not in f"{baseline}"
-
-
-async def test_artifact__without_a_token_or_outside_of_github(bench: Bench) -> None:
-    bench.record()
-
-    anonymous = await bench.find(token="")
-    nowhere = await bench.find(workflow="")
-    no_client = await ArtifactSource(forge=None, git=NO_GIT).find(bench.request)
-
-    assert isinstance(anonymous, FetchFailed)
-    assert anonymous == no_client
-    assert anonymous.message == "Artifacts can't be read without a token."
-    assert nowhere == FetchFailed(
-        message="Artifacts of earlier runs exist on GitHub Actions only.", hint="Elsewhere, use `baseline: rerun`."
-    )
-    assert bench.fake.requests == []
-
-
-async def test_artifact__a_base_branch_that_was_rewritten(bench: Bench) -> None:
-    bench.record(1)
-    gone = hashlib.sha1(b"gone").hexdigest()
-
-    baseline = await bench.find(commit=gone)
-
-    assert isinstance(baseline, FetchFailed)
-    assert baseline.message == (
-        f"GitHub does not know the commit {gone[:7]}, the tested base or one of its ancestors: main was rewritten."
-    )
-
-
-async def test_artifact__hundreds_of_runs_by_pages(bench: Bench) -> None:
-    bench.record(5)
-    for _ in range(230):
-        bench.fake.state.run(bench.fake.state.commit(), branch="main")
-
-    assert (await bench.found()).provenance.distance == 5
+    said = []
+    for at in ("workflows/evals.yml/runs", "artifacts$", "zip$", "store"):
+        for name, fault in FAULTS.items():
+            bench.fake.faults[:] = [dataclasses.replace(fault, path=at)]
+            said.append(f"{at}, {name}\n    {await bench.told()}\n")
+    check("golden_artifact_faults.txt", "".join(said))
 
 
 # `file:PATH`: from the base's commit on a pull request, from the working tree elsewhere.

@@ -323,7 +323,7 @@ def hub(github: FakeGitHub) -> FakeGitHub:
     return github
 
 
-def test_runs__are_found_by_what_they_are(hub: FakeGitHub) -> None:
+def test_runs__of_the_base_branch(hub: FakeGitHub) -> None:
     state = hub.state
     base = state.branches["main"]
     ids = [state.run(base).id for _ in range(130)]
@@ -335,143 +335,95 @@ def test_runs__are_found_by_what_they_are(hub: FakeGitHub) -> None:
     result = runs.list_runs(client(hub), workflow=WORKFLOW, event="push", branch="main", head_sha=base, limit=120)
 
     assert [item.id for item in result] == ids[::-1][:120]
+    side = base
+    for _ in range(120):
+        side = state.commit(side)
+    merge = state.commit(base, side, branch="main")
+    parents = runs.first_parents(client(hub), merge, limit=3)
+    assert (parents[:2], len(parents)) == ([merge, base], 3), "further back than the list"
 
 
-def test_runs__artifacts_of_a_run(hub: FakeGitHub) -> None:
-    state = hub.state
+def changes(names: Sequence[object] | None) -> Fault:
+    return Fault(path="/compare/", status=200, body=json.dumps({"files": names}).encode())
+
+
+def content(answer: object) -> Fault:
+    return Fault(path="/contents/", status=200, body=json.dumps(answer).encode(), times=9)
+
+
+def test_runs__artifacts_files_and_pull_requests(hub: FakeGitHub) -> None:
+    said = []
+    github, state = client(hub), hub.state
+
+    def told(question: str, ask: Callable[[], object], *faults: Fault) -> None:
+        hub.faults[:] = faults
+        try:
+            answer = ask()
+        except GitHubError as error:
+            answer = f"{error.kind}: {error}"
+        said.append(f"{question}: {answer}\n")
+
     run, other = state.run(state.branches["main"]), state.run(state.branches["main"])
     second = state.artifact(run, b"second!", expired=True)
     state.artifact(run, b"logs", name="agent-eval-results-logs")
     first = state.artifact(run, b"first")
     first.created_at, second.created_at = "2026-09-14T08:38:28Z", "2026-09-14T08:49:55Z"
-    state.artifact(other, b"other")
+    artifact = state.artifact(other, b"PK zip", name="other")
 
-    result = runs.list_artifacts(client(hub), run.id, "agent-eval-results")
+    def listed(of: Run, *name: str) -> list[tuple[int, int, bool]]:
+        return [(item.id, item.size_in_bytes, item.expired) for item in runs.list_artifacts(github, of.id, *name)]
 
-    assert [(item.id, item.size_in_bytes, item.expired) for item in result] == [
-        (second.id, 7, True),
-        (first.id, 5, False),
-    ], "the newest first, whatever their ids"
-    assert len(runs.list_artifacts(client(hub), run.id)) == 3
+    told("artifacts, the newest first, whatever their ids", lambda: listed(run, "agent-eval-results"))
+    told("artifacts of any name", lambda: len(listed(run)))
+    every = github.get(f"/repos/octo/shop/actions/runs/{other.id}/artifacts")
+    unheeded = Fault(status=200, body=json.dumps(every).encode())
+    told("artifacts, where GitHub pays no heed to the name", lambda: listed(other, "agent-eval-results"), unheeded)
+    for size in (6, 5):
+        told(f"{size} bytes", lambda size=size: runs.download_artifact(github, artifact.id, max_bytes=size))  # type: ignore[misc]
+    renamed = {"filename": "b", "previous_filename": "c"}
+    for names in ([], [{"filename": "a"}, renamed], [{"filename": "a"}] * 300, None):
+        question = f"{'no list' if names is None else len(names)} of changed files"
+        told(question, lambda: runs.changed_files(github, "main", "main"), changes(names))
 
+    state.files[("main", "evals/ä b/agent-eval.toml")] = "größe = 1\n".encode()
+    state.files[("main", "large")] = b"x" * 1_000_001
+    for path in ("evals/ä b/agent-eval.toml", "none.toml", "large"):
+        told(path, lambda path=path: runs.file_at(github, path, "main"))  # type: ignore[misc]
+    for kind in (
+        [],
+        {"type": "submodule", "size": 0},
+        {"type": "file", "size": 3, "encoding": "base64", "content": "!!!"},
+        {"type": "file"},
+    ):
+        told(f"{kind}", lambda: runs.file_at(github, "evals", "main"), content(kind))
 
-def test_runs__a_name_that_github_pays_no_heed_to(hub: FakeGitHub) -> None:
-    run = hub.state.run(hub.state.branches["main"])
-    hub.state.artifact(run, b"x", name="other")
-    listed = client(hub).get(f"/repos/octo/shop/actions/runs/{run.id}/artifacts")
-    hub.faults.append(Fault(status=200, body=json.dumps(listed).encode()))
-
-    assert runs.list_artifacts(client(hub), run.id, "agent-eval-results") == []
-
-
-def test_runs__artifacts_are_downloaded_up_to_a_size(hub: FakeGitHub) -> None:
-    artifact = hub.state.artifact(hub.state.run(hub.state.branches["main"]), b"PK zip")
-
-    assert runs.download_artifact(client(hub), artifact.id, max_bytes=6) == b"PK zip"
-    with pytest.raises(GitHubError, match="larger than 5 bytes"):
-        runs.download_artifact(client(hub), artifact.id, max_bytes=5)
-
-
-@pytest.mark.parametrize(
-    ("files", "result"),
-    [
-        ([], []),
-        ([{"filename": "a"}, {"filename": "b", "previous_filename": "c"}], ["a", "b", "c"]),
-        ([{"filename": str(number)} for number in range(300)], None),  # There may be more than GitHub lists.
-        (None, None),
-    ],
-)
-def test_runs__changed_files(hub: FakeGitHub, files: list[dict[str, str]] | None, result: list[str] | None) -> None:
-    hub.faults.append(Fault(path="/compare/", status=200, body=json.dumps({"files": files}).encode()))
-
-    assert runs.changed_files(client(hub), "main", "main") == result
-
-
-def test_runs__walking_back_further_than_the_list(hub: FakeGitHub) -> None:
-    state = hub.state
-    before = state.branches["main"]
-    side = before
-    for _ in range(120):
-        side = state.commit(side)
-    merge = state.commit(before, side, branch="main")
-
-    result = runs.first_parents(client(hub), merge, limit=3)
-    assert result[:2] == [merge, before]
-    assert len(result) == 3
-
-
-def test_runs__files(hub: FakeGitHub) -> None:
-    hub.state.files[("main", "evals/ä b/agent-eval.toml")] = "größe = 1\n".encode() * 50
-    hub.state.files[("main", "large")] = b"x" * 1_000_001
-    github = client(hub)
-
-    assert runs.file_at(github, "evals/ä b/agent-eval.toml", "main") == "größe = 1\n".encode() * 50
-    assert runs.file_at(github, "none.toml", "main") is None
-    with pytest.raises(GitHubError, match="up to 1 MB"):
-        runs.file_at(github, "large", "main")
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ([], "is a directory"),
-        ({"type": "submodule", "size": 0}, "is a submodule"),
-        ({"type": "file", "size": 3, "encoding": "base64", "content": "!!!"}, "invalid base64"),
-        ({"type": "file"}, "missing or invalid fields: size"),
-    ],
-)
-def test_runs__what_is_no_file(hub: FakeGitHub, answer: Any, words: str) -> None:
-    hub.faults.append(Fault(status=200, body=json.dumps(answer).encode()))
-
-    with pytest.raises(GitHubError, match=words):
-        runs.file_at(client(hub), "evals", "main")
-
-
-def test_runs__pull_requests(hub: FakeGitHub) -> None:
-    state = hub.state
     state.pull(7)
     state.pull(8, head_repository="fork/shop", head_ref="main")
     state.pull(9, head_repository="fork/shop", head_ref="main", state="closed")
     state.pull(10, head_repository=None)
-    github = client(hub)
-
-    assert [runs.get_pull(github, number).is_fork for number in (7, 8, 10)] == [False, True, True]
-    assert [pull.number for pull in runs.pulls_of_head(github, "fork", "main")] == [9, 8]
-    assert [open_pull.number for open_pull in runs.open_pulls(github)] == [10, 8, 7]
-
-
-def test_runs__a_head_that_github_drops_does_not_fit_every_pull_request(hub: FakeGitHub) -> None:
-    hub.state.pull(7)
-    answer = json.dumps(client(hub).get("/repos/octo/shop/pulls")).encode()
-    hub.faults.append(Fault(status=200, body=answer))
-
-    assert runs.pulls_of_head(client(hub), "fork", "main") == []
+    told("forks", lambda: [number for number in (7, 8, 10) if runs.get_pull(github, number).is_fork])
+    told("of a fork's branch", lambda: [pull.number for pull in runs.pulls_of_head(github, "fork", "main")])
+    told("open", lambda: [pull.number for pull in runs.open_pulls(github)])
+    every = github.get("/repos/octo/shop/pulls")[-1:]
+    unheeded = Fault(status=200, body=json.dumps(every).encode())
+    told("of a branch, where GitHub drops the head", lambda: runs.pulls_of_head(github, "fork", "main"), unheeded)
+    for name, question in QUESTIONS.items():
+        for answer in ({}, [{}], {"id": "x", "parents": 7, "workflow_runs": [{}], "artifacts": [{}]}, 7, None):
+            fault = Fault(status=200, body=json.dumps(answer).encode(), times=9)
+            told(f"{name} is {json.dumps(answer)}", lambda question=question: question(github), fault)  # type: ignore[misc]
+    check("golden_github_runs.txt", "".join(said))
 
 
-QUESTIONS: list[Callable[[GitHub], object]] = [
-    lambda github: runs.get_run(github, 1),
-    lambda github: runs.merge_base(github, "a", "b"),
-    lambda github: runs.commit_parents(github, "a" * 40),
-    lambda github: runs.get_pull(github, 7),
-    lambda github: runs.list_runs(github, workflow=WORKFLOW),
-    lambda github: runs.list_artifacts(github, 1),
-    lambda github: runs.first_parents(github, "a" * 40, limit=2),
-    lambda github: list(runs.open_pulls(github)),
-]
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize(
-    "answer", [{}, [{}], {"id": "x", "parents": 7, "workflow_runs": [{}], "artifacts": [{}]}, 7, None]
-)
-def test_runs__answers_that_lack_something_are_malformed(
-    hub: FakeGitHub, question: Callable[[GitHub], object], answer: object
-) -> None:
-    hub.faults.append(Fault(status=200, body=json.dumps(answer).encode(), times=9))
-
-    with pytest.raises(GitHubError) as caught:
-        question(client(hub))
-    assert caught.value.kind == "malformed"
+QUESTIONS: dict[str, Callable[[GitHub], object]] = {
+    "a run": lambda github: runs.get_run(github, 1),
+    "a comparison": lambda github: runs.merge_base(github, "a", "b"),
+    "a commit": lambda github: runs.commit_parents(github, "a" * 40),
+    "a pull request": lambda github: runs.get_pull(github, 7),
+    "a list of runs": lambda github: runs.list_runs(github, workflow=WORKFLOW),
+    "a list of artifacts": lambda github: runs.list_artifacts(github, 1),
+    "a list of commits": lambda github: runs.first_parents(github, "a" * 40, limit=2),
+    "a list of pull requests": lambda github: list(runs.open_pulls(github)),
+}
 
 
 # Which pull request a finished run belongs to; what its artifact claims is not believed.
