@@ -230,7 +230,7 @@ def test_accept__what_it_takes_and_what_it_refuses(repository: Repository) -> No
     accept("--all", "--run", "1", f"{FILE}:lamp")
 
     shell.situation("Calls that all runs have, if others may come between")
-    config = {"criteria": {"tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "IN_ORDER"}}}
+    config: dict[str, Any] = {"criteria": {"tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "IN_ORDER"}}}
     several = [(LAMP[0], [FIND, ("log", {})], "a")], [(LAMP[0], [("log", {}), FIND, ("log", {})], "b")]
     failed_lamp(repository, *several, config=config)
     accept("--all")
@@ -438,7 +438,8 @@ def test_review__what_it_shows(repository: Repository) -> None:
     said += "# What the tools returned\n\n"
     no_call: Turn = (LAMP[0], [FIND], "I found nothing.")
     three = ("lamp", "door", "fan")
-    nothing, error = {"devices": []}, {"error": "no data"}
+    nothing: dict[str, Any] = {"devices": []}
+    error = {"error": "no data"}
     returned = {"lamp": error, "door": nothing, "fan": error}
     returning(repository, dict.fromkeys(three, LAMP), dict.fromkeys(three, no_call), returned)
     said += reviewed(repository, "As")

@@ -221,10 +221,8 @@ def _says_so(bench: Bench) -> None:
 
 FOUND: dict[str, Callable[[Bench], object]] = {
     "the wanted commit's": lambda bench: bench.record(),
-    **{
-        f"of the event {event}": lambda bench, event=event: bench.record(event=event)
-        for event in ("schedule", "workflow_dispatch")
-    },
+    "of the event schedule": lambda bench: bench.record(event="schedule"),
+    "of the event workflow_dispatch": lambda bench: bench.record(event="workflow_dispatch"),
     "a cancelled run's that are complete": lambda bench: bench.record(conclusion="cancelled"),
     "those that say the right things of themselves": _says_so,
     "the newest ones of a run": lambda bench: [bench.record(report=results(case("old"))), bench.record()],

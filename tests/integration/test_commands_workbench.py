@@ -20,7 +20,7 @@ from golden_files import check
 from judged_gate import BAD, KEY, Judge
 from pty_terminal import on_terminal
 from report_samples import RESPONSE, case, metric, report
-from upload_server import Reply, upload_server
+from upload_server import Reply, in_turn, upload_server
 
 from agent_eval.cli import main
 from agent_eval.core.problem import docs_page
@@ -415,15 +415,14 @@ def test_export_otlp__what_is_not_accepted_or_invalid(shell: Shell, monkeypatch:
         command = ("export", "otlp", "--endpoint", server.url)
         for note, reply in REPLIES.items():
             server.received.clear()
-            server.respond = lambda request, reply=reply: reply
+            server.respond = in_turn(reply)
             shell.run(*command, code=1, note=note)
             shell.text += f"{len(server.received)} requests\n\n"
         server.respond = lambda request: Reply() if request.path.endswith("/traces") else Reply(404, b"no such signal")
         shell.run(*command, code=1, note="it takes traces only")
         shell.run(*command, "--scores", "events", code=0)
-        replies = iter([Reply(429, headers={"Retry-After": "0"}), None, Reply()])
         server.received.clear()
-        server.respond = lambda request: next(replies, Reply())
+        server.respond = in_turn(Reply(429, headers={"Retry-After": "0"}), None, Reply())
         shell.run(*command, "--scores", "none", code=0, note="an outage that passes")
         assert len({request.body for request in server.received}) == 1
     assert SECRET not in shell.text

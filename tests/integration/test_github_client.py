@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gzip
 import subprocess
 import sys
@@ -124,7 +125,7 @@ def test_client__what_is_repeated_and_what_is_a_failure(fake: FakeGitHub) -> Non
         fake.requests.clear()
         clock = Clock()
         github = client(fake, clock, budget=200.0)
-        result = told(lambda github=github: github.get(PULL))  # type: ignore[misc]
+        result = told(functools.partial(github.get, PULL))
         said.append(f"{name}: {len(fake.requests)} requests, waits of {clock.slept}\n    {result}\n")
     fake.faults[:] = [Fault(method="POST", status=502, times=9)]
     said.append(f"write: {told(lambda: client(fake).post(COMMENTS, {'body': 'x'}))}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -379,7 +380,7 @@ def test_runs__artifacts_files_and_pull_requests(hub: FakeGitHub) -> None:
     unheeded = Fault(status=200, body=json.dumps(every).encode())
     told("artifacts, where GitHub pays no heed to the name", lambda: listed(other, "agent-eval-results"), unheeded)
     for size in (6, 5):
-        told(f"{size} bytes", lambda size=size: runs.download_artifact(github, artifact.id, max_bytes=size))  # type: ignore[misc]
+        told(f"{size} bytes", functools.partial(runs.download_artifact, github, artifact.id, max_bytes=size))
     renamed = {"filename": "b", "previous_filename": "c"}
     for names in ([], [{"filename": "a"}, renamed], [{"filename": "a"}] * 300, None):
         question = f"{'no list' if names is None else len(names)} of changed files"
@@ -388,14 +389,15 @@ def test_runs__artifacts_files_and_pull_requests(hub: FakeGitHub) -> None:
     state.files[("main", "evals/ä b/agent-eval.toml")] = "größe = 1\n".encode()
     state.files[("main", "large")] = b"x" * 1_000_001
     for path in ("evals/ä b/agent-eval.toml", "none.toml", "large"):
-        told(path, lambda path=path: runs.file_at(github, path, "main"))  # type: ignore[misc]
-    for kind in (
+        told(path, functools.partial(runs.file_at, github, path, "main"))
+    answers: list[Any] = [
         [],
         {"type": "submodule", "size": 0},
         {"type": "file", "size": 3, "encoding": "base64", "content": "!!!"},
         {"type": "file"},
-    ):
-        told(f"{kind}", lambda: runs.file_at(github, "evals", "main"), content(kind))
+    ]
+    for answer in answers:
+        told(f"{answer}", lambda: runs.file_at(github, "evals", "main"), content(answer))
 
     state.pull(7)
     state.pull(8, head_repository="fork/shop", head_ref="main")
@@ -407,10 +409,11 @@ def test_runs__artifacts_files_and_pull_requests(hub: FakeGitHub) -> None:
     every = github.get("/repos/octo/shop/pulls")[-1:]
     unheeded = Fault(status=200, body=json.dumps(every).encode())
     told("of a branch, where GitHub drops the head", lambda: runs.pulls_of_head(github, "fork", "main"), unheeded)
-    for name, question in QUESTIONS.items():
-        for answer in ({}, [{}], {"id": "x", "parents": 7, "workflow_runs": [{}], "artifacts": [{}]}, 7, None):
+    answers = [{}, [{}], {"id": "x", "parents": 7, "workflow_runs": [{}], "artifacts": [{}]}, 7, None]
+    for name, asked in QUESTIONS.items():
+        for answer in answers:
             fault = Fault(status=200, body=json.dumps(answer).encode(), times=9)
-            told(f"{name} is {json.dumps(answer)}", lambda question=question: question(github), fault)  # type: ignore[misc]
+            told(f"{name} is {json.dumps(answer)}", functools.partial(asked, github), fault)
     check("golden_github_runs.txt", "".join(said))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 import random
@@ -21,7 +20,7 @@ from fake_gemini import Answer, FakeGemini, Fault
 from fake_gemini.evaluation import EvaluationRequest, FakeEvaluation
 from golden_files import check
 from models_support import GOOD, MODEL, QUICK, SCHEMA, ask, completion, failure_of, good, pool_at, quick
-from upload_server import Received, Reply, UploadServer, upload_server
+from upload_server import Received, Reply, UploadServer, in_turn, upload_server
 
 from agent_eval.models.check import credential_problems
 from agent_eval.models.names import VERTEX_EVAL
@@ -499,18 +498,17 @@ async def told(pool: Any, model: str, *requests: ModelRequest) -> str:
 async def test_replies__of_all_services_in_words(service: FakeEvaluation, account: dict[str, str]) -> None:
     said = []
     for name, says in GEMINI_SAYS.items():
-        with FakeGemini(lambda _, says=says: says) as server:
-            async with pool_at(server) as pool:
+        with FakeGemini(in_turn(says)) as gemini:
+            async with pool_at(gemini) as pool:
                 text = await told(pool, MODEL, ask(), ask(sample=1))
-        said.append(f"Gemini, {name}\n    {text}; {server.stats.requests} requests\n")
+        said.append(f"Gemini, {name}\n    {text}; {gemini.stats.requests} requests\n")
     for name, answer in OPENAI_SAYS.items():
-        with upload_server(lambda _, answer=answer: answer) as server:
+        with upload_server(in_turn(answer)) as server:
             async with open_models(QUICK, openai_at(server, OPENAI_API_KEY="sk-secret-123"), models=[JUDGE]) as pool:
                 text = await told(pool, JUDGE, ask(model=JUDGE), ask(model=JUDGE, sample=1))
         said.append(f"OpenAI, {name}\n    {text}; {len(server.received)} requests\n")
     for name, verdicts in VERTEX_SAYS.items():
-        answers = itertools.chain(verdicts, itertools.repeat(verdicts[-1]))
-        service.script = lambda _, answers=answers: next(answers)
+        service.script = in_turn(*verdicts)
         async with open_models(QUICK, account, models=[VERTEX_EVAL]) as pool:
             said.append(f"Vertex AI, {name}\n    {await told(pool, VERTEX_EVAL, ask_service())}\n")
     for definition in ("prompt_template: [", "name: coherence", "- a list"):
@@ -542,7 +540,7 @@ async def test_odd_reply__is_a_reply_or_a_failure_of_the_call(model: str) -> Non
         environ = {"GOOGLE_API_KEY": "a-key", "GOOGLE_GEMINI_BASE_URL": server.url}
         async with open_models(settings, {**environ, **openai_at(server)}, models=[model]) as pool:
             for number, reply in enumerate(replies):
-                server.respond = lambda _, reply=reply: reply
+                server.respond = in_turn(reply)
                 try:
                     answered = await pool.generate(ask(model=model, sample=number))
                     assert answered.value == json.loads(GOOD) and number > len(bad), reply.body

@@ -12,6 +12,7 @@ import shutil
 import time
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,13 @@ import pytest
 from adk_envs import FIXTURES, adk_python
 from fake_adk import FakeAdk, event, served
 from gate_runs import AGENT_EVAL, MARK, Done, Repository, program, repository_in, wait_until
+from golden_files import check
 from loopback import Answer, Request
 from pty_terminal import Terminal, on_terminal
 from source_samples import session, turn
 from test_sources_adk import produce
+
+from agent_eval.core.problem import docs_page
 
 # `agent-eval record` with real agents: messages, stored conversations, existing files, refusals.
 
@@ -63,17 +67,27 @@ def ask(repository: Repository, *arguments: str, **options: Any) -> Done:
     return record(repository, *arguments, "--agent-python", python, **options)
 
 
-def refused(repository: Repository, *arguments: str, code: int = 2) -> str:
-    """What is printed by a command that fails."""
-    done = record(repository, *arguments)
-    assert done.code == code and "Traceback" not in done.err, (arguments, done.out, done.err)
-    return done.out + done.err
+VARIES = re.compile(
+    r"^agent-eval: (The agent can't run|the agent can use).*\n|^ +(said = |\^+$|File \"|raise ValueError).*\n"
+    r"|^ warning \[agent-not-isolated\](.*\n)+?\n",
+    re.MULTILINE,
+)
+"""What depends on the machine, and the lines of a traceback."""
 
 
-def recorded(repository: Repository, file: str, *arguments: str, **options: Any) -> Done:
-    """Of a stored conversation, into a file."""
-    done = record(repository, file, *arguments, **options, code=0)
-    return done
+@dataclass
+class Shell:
+    """What commands print."""
+
+    repository: Repository
+    text: str = ""
+
+    def record(self, *arguments: str, code: int = 0, live: bool = False, **options: Any) -> None:
+        done = (ask if live else record)(self.repository, *arguments, **options)
+        assert done.code == code and "Traceback" not in done.err, (arguments, done.out, done.err)
+        said = VARIES.sub("", done.out + done.err).replace(str(self.repository.root), "FOLDER")
+        said = re.sub(r"[\d.]+ s,", "N s,", said).replace(docs_page("").removesuffix("/"), "DOCS/")
+        self.text += f"$ agent-eval record {shlex.join(arguments)}  # exit code {code}\n{said}\n"
 
 
 def cases(path: Path) -> list[dict[str, Any]]:
@@ -93,53 +107,25 @@ def texts(case: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repository: Repository) -> None:
+    shell = Shell(repository)
     file = repository.root / "evals" / "dice.evalset.json"
     asked = ("--say", "roll", "--say", "掷骰子 🎲", "--record", "all", "--runs", "2")
-    done = ask(repository, "evals/dice.evalset.json", *asked, environment={"CI": "true"})  # It is no gate.
-    assert (done.code, "Added 1 case in evals/dice.evalset.json: `roll`" in done.out) == (0, True), done.out + done.err
-    assert "→ roll_die(sides=10)" in done.out
-    assert "scored against itself: tool_trajectory_avg_score 1.00, response_match_score 1.00" in done.out
-    assert "1 tape written with 4 calls: evals/dice.evalset.tools/roll.tape.json\n" in done.out
-    assert "Run it: agent-eval run evals/dice.evalset.json:roll --replay missing-live\n" in done.out
+    shell.record("evals/dice.evalset.json", *asked, live=True, environment={"CI": "true"})  # It is no gate.
     tape = json.loads((file.parent / "dice.evalset.tools" / "roll.tape.json").read_text("utf-8"))
     assert (tape["eval_set_id"], tape["eval_id"], tape["runs"], tape["adk"]) == ("dice", "roll", 2, "2.13.0")
     assert [(call["tool"], call["args"], call["seen"]) for call in tape["calls"]] == [("roll_die", {"sides": 10}, 2)]
-    [case] = cases(file)
-    assert texts(case) == [("roll", "It is 8."), ("掷骰子 🎲", "You said 掷骰子 🎲.")]
-    assert case["conversation"][0]["intermediate_data"] == {"tool_uses": [{"name": "roll_die", "args": {"sides": 10}}]}
-    assert "intermediate_data" not in case["conversation"][1]
-    assert case["session_input"] == {"app_name": "dice", "user_id": "user"}
     assert not (repository.root / "agent-eval-results").exists()  # results of a run are not touched
 
     before = file.read_bytes()
     (file.parent / "full.evalset.tools").write_text("no directory", "utf-8")
-    done = ask(repository, "evals/full.evalset.json", "--say", "roll", "--record", "all")
-    assert done.code == 2, done.out + done.err
-    assert "evals/full.evalset.tools/roll.tape.json could not be written" in done.out
-    assert "Run it: agent-eval run evals/full.evalset.json:roll\n" in done.out  # The case is there.
-    (file.parent / "full.evalset.json").unlink()
+    shell.record("evals/full.evalset.json", "--say", "roll", "--record", "all", live=True, code=2)
+    (file.parent / "full.evalset.json").unlink()  # The case is there.
     (repository.root / "agent-eval.toml").write_text('replay = "tools"\n', "utf-8")  # Tools run all the same.
     named = ("--state", '{"k": 1}', "--expect", "calls,final,responses,intermediate", "--form", "events")
-    done = ask(repository, "evals/dice.evalset.json:second: one", "--say", "roll", *named)
-    assert done.code == 0, done.out + done.err
-    assert "Run it: agent-eval run 'evals/dice.evalset.json:second: one'" in done.out
-    hint = "Record its tools first: agent-eval run 'evals/dice.evalset.json:second: one' --record all ("
-    assert hint in done.out
-    (repository.root / "agent-eval.toml").unlink()
-    text = file.read_bytes()
+    shell.record("evals/dice.evalset.json:second: one", "--say", "roll", *named, live=True)
     closing = b"\n  ]\n}\n"
-    assert before.endswith(closing)
-    assert text.startswith(before.removesuffix(closing)) and text.endswith(closing)
-    second = cases(file)[1]
-    assert (second["eval_id"], second["session_input"]["state"]) == ("second: one", {"k": 1})
-    events = second["conversation"][0]["intermediate_data"]["invocation_events"]
-    assert [event["author"] for event in events] == ["dice", "dice"]
-    assert events[0]["content"]["parts"] == [
-        {"text": "One moment."},
-        {"function_call": {"name": "roll_die", "args": {"sides": 10}}},
-    ]
-    answered = {"name": "roll_die", "response": {"result": 8, "fair": True, "share": 0.5}}
-    assert events[1]["content"]["parts"] == [{"function_response": answered}]
+    assert file.read_bytes().startswith(before.removesuffix(closing)) and before.endswith(closing)
+    check("golden_record/say.txt", f"{shell.text}$ cat evals/dice.evalset.json\n{file.read_text('utf-8')}")
 
     (repository.root / "agent-eval.toml").write_text('[[tool]]\nname = "*"\nmiss = "live"\n', "utf-8")
     green = repository.gate("run", "evals", "--replay", "tools")
@@ -180,15 +166,34 @@ def test_record_messages__file_standard_input_and_dry_run(repository: Repository
     assert texts(case) == [("count", "1 messages."), ("roll", "It is 8.")]
 
 
-def test_record_say__a_failing_agent_and_what_is_refused(repository: Repository) -> None:
-    done = ask(repository, "dice.evalset.json", "--say", "roll", "--say", "raise")
-    assert done.code == 1
-    assert "! agent-exception: " in done.err and "the agent is broken" in done.err
-    assert "nothing was written" in done.err
-    assert not (repository.root / "dice.evalset.json").exists()
-    quota = ask(repository, "dice.evalset.json", "--say", "quota")
-    assert (quota.code, "! agent-no-answer: The turn ended without an answer" in quota.err) == (1, True), quota.out
+REFUSED = [
+    ("dice.json", "--say", "x"),
+    ("../dice.evalset.json", "--say", "x"),
+    ("link.evalset.json", "--say", "x"),
+    ("broken.evalset.json", "--say", "x"),
+    ("old.test.json", "--say", "x"),
+    ("a.test.json", "--say", "x"),
+    ("a.evalset.json:a", "--say", "x"),
+    ("a.evalset.json:b", "--replace", "--say", "x"),
+    ("a.evalset.json", "--replace", "--say", "x"),
+    ("a.evalset.json:b", "--say", "x", "--messages", "-"),
+    ("a.evalset.json:b", "--say", " "),
+    ("b.evalset.json", "--say", "x", "--state", "[]"),
+    ("b.evalset.json", "--messages", "none.txt"),
+    ("b.evalset.json",),
+    ("b.evalset.json", "--session", "x", "--say", "x"),
+    ("b.evalset.json", "--say", "x", "--agent", "recorded:a.evalset.json"),
+    ("b.evalset.json", "--say", "x", "--agent", "nowhere"),
+    ("b.evalset.json", "--from", "none.db"),
+    ("b.evalset.json", "--from", "dice"),
+    ("--say", "x"),
+]
 
+
+def test_record__a_failing_agent_and_what_is_refused(repository: Repository) -> None:
+    shell = Shell(repository)
+    shell.record("dice.evalset.json", "--say", "roll", "--say", "raise", live=True, code=1)
+    shell.record("dice.evalset.json", "--say", "quota", live=True, code=1)
     one = {"eval_set_id": "one", "eval_cases": [{"eval_id": "a", "conversation": [{"user_content": {"parts": []}}]}]}
     root = repository.root
     (root / "a.evalset.json").write_text(json.dumps(one).replace("[]", '[{"text": "hi"}]'), "utf-8")
@@ -196,73 +201,45 @@ def test_record_say__a_failing_agent_and_what_is_refused(repository: Repository)
     (root / "broken.evalset.json").write_text('{"eval_cases": [', "utf-8")
     (root / "old.test.json").write_text('[{"query": "hi", "expected_tool_use": [], "reference": "x"}]', "utf-8")
     (root / "link.evalset.json").symlink_to("/etc/hosts")
-    refusals = {
-        ("dice.json", "--say", "x"): "[record-file] `dice.json` does not end in .test.json or .evalset.json",
-        ("../dice.evalset.json", "--say", "x"): "[record-file] `../dice.evalset.json` is outside of the current",
-        ("link.evalset.json", "--say", "x"): "(through a symbolic link)",
-        ("broken.evalset.json", "--say", "x"): "[json-truncated]",
-        ("old.test.json", "--say", "x"): "[record-file] The file has an older format",
-        ("a.test.json", "--say", "x"): "[record-file] `a.test.json` has a case already",
-        ("a.evalset.json:a", "--say", "x"): "[record-id] `a.evalset.json` has a case `a` already",
-        ("a.evalset.json:b", "--replace", "--say", "x"): "[record-id] `a.evalset.json` has no case `b`",
-        ("a.evalset.json", "--replace", "--say", "x"): "[record-id] Which case of `a.evalset.json` is meant?",
-        ("a.evalset.json:b", "--say", "x", "--messages", "-"): "--say and --messages exclude each other",
-        ("a.evalset.json:b", "--say", " "): "[record-input] --say has an empty text",
-        ("b.evalset.json", "--say", "x", "--state", "[]"): "[record-input] --state is not a JSON object",
-        ("b.evalset.json", "--messages", "none.txt"): "[record-input] The messages in `none.txt` can't be read",
-        ("b.evalset.json",): "[record-source] A chat needs a terminal",
-        ("b.evalset.json", "--session", "x", "--say", "x"): "[record-source] --session needs --from",
-        ("b.evalset.json", "--say", "x", "--agent", "recorded:a.evalset.json"): "is a recording, which can't be asked",
-        ("b.evalset.json", "--say", "x", "--agent", "nowhere"): "[agent-not-found]",
-        ("b.evalset.json", "--from", "none.db"): "[record-source] `none.db` does not exist",
-        ("b.evalset.json", "--from", "dice"): "[record-source] `dice` has no conversations that can be read",
-        ("--say", "x"): "[record-file] The eval file is missing",
-    }
     contents = {path: path.read_bytes() for path in root.glob("*.json")}
-    for arguments, message in refusals.items():
-        assert message in refused(repository, *arguments), arguments
+    for arguments in REFUSED:
+        shell.record(*arguments, code=2)
     assert {path: path.read_bytes() for path in root.glob("*.json")} == contents
+    check("golden_record/refused.txt", shell.text)
 
 
 def test_record_from__sessions_databases_results_and_recordings(repository: Repository) -> None:
-    root = repository.root
+    root, shell = repository.root, Shell(repository)
     stored = session(id="s-1")
     stored["events"][0]["content"]["parts"][0]["text"] = "Write to mina@example.org or +49 30 1234567"
     lines = [stored, session(id="s-2", appName="dice"), session(id="s-3", userId="v")]
     (root / "sessions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines), "utf-8")
-    listed = record(repository, "--from", "sessions.jsonl", "--list")
-    assert (listed.code, len(listed.out.splitlines())) == (0, 3), listed.err
-    assert "s-2" in listed.out and "Turn off the lamp" in listed.out
+    shell.record("--from", "sessions.jsonl", "--list")
     stored_in = ("new.evalset.json", "--from", "sessions.jsonl")
-    assert "has 3 conversations" in refused(repository, *stored_in)
-    first = recorded(repository, *stored_in, "--session", "s-1")
-    assert "[record-personal-data]" in first.err
-    assert "turn 1, message: 1 e-mail address, 1 phone number" in first.err
-    assert "the session is of the app `home`, and the agent of new.evalset.json is dice" in first.err
-    assert "2 conversations skipped" in recorded(repository, *stored_in, "--session", "all").err
+    shell.record(*stored_in, code=2)
+    shell.record(*stored_in, "--session", "s-1")
+    shell.record(*stored_in, "--session", "all")
+    shell.record(*stored_in, "--session", "all")
     [_, second] = cases(root / "new.evalset.json")
     assert second["session_input"] == {"app_name": "dice", "user_id": "u", "state": {"room": "attic"}}
-    assert "nothing new" in recorded(repository, *stored_in, "--session", "all").out
-    assert len(cases(root / "new.evalset.json")) == 2
 
     repository.gate("run", "new.evalset.json", "--agent", "recorded:new.evalset.json", code=0)
     results = root / "agent-eval-results"
-    archive, hostile = root / "artifact.zip", root / "hostile.zip"
-    for path, prefix in ((archive, ""), (hostile, "../")):
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
-            for name in ("results.json", "recordings.jsonl.gz", "cases.jsonl.gz"):
-                packed.write(results / name, prefix + name)
-    plain = root / "plain.jsonl"
-    plain.write_bytes(gzip.decompress((results / "recordings.jsonl.gz").read_bytes()))
-    for number, source in enumerate((results, results / "recordings.jsonl.gz", plain, archive)):
+    for name, prefix in (("artifact.zip", ""), ("hostile.zip", "../")):
+        with zipfile.ZipFile(root / name, "w", zipfile.ZIP_DEFLATED) as packed:
+            for entry in ("results.json", "recordings.jsonl.gz", "cases.jsonl.gz"):
+                packed.write(results / entry, prefix + entry)
+    (root / "plain.jsonl").write_bytes(gzip.decompress((results / "recordings.jsonl.gz").read_bytes()))
+    sources = (results.name, f"{results.name}/recordings.jsonl.gz", "plain.jsonl", "artifact.zip")
+    for number, source in enumerate(sources):
         name = f"copy{number}.evalset.json"
-        recorded(repository, name, "--from", str(source), "--case", "turn_off*", "--run", "1")
+        shell.record(name, "--from", source, "--case", "turn_off*", "--run", "1")
         [case] = cases(root / name)
         assert texts(case) == [("Turn off the lamp", "It is off.")]
-        assert source is plain or case["session_input"] == second["session_input"]
-    assert "an entry is outside the archive" in refused(repository, "bad.evalset.json", "--from", str(hostile))
-    none = refused(repository, "copy0.evalset.json", "--from", str(results), "--run", "2")
-    assert "has no conversation in run 2" in none
+        assert source == "plain.jsonl" or case["session_input"] == second["session_input"]
+    shell.record("bad.evalset.json", "--from", "hostile.zip", code=2)
+    shell.record("copy0.evalset.json", "--from", results.name, "--run", "2", code=2)
+    check("golden_record/from.txt", shell.text)
 
 
 async def test_record_say__a_remote_agent_whose_answer_has_a_secret(tmp_path: Path) -> None:
@@ -292,7 +269,8 @@ def test_record_from__secrets_are_masked_and_another_writer_wins(repository: Rep
     root = repository.root
     events = turn(answered="Your key is s3cr3t-value-1.")
     (root / "s.json").write_text(json.dumps(session(events)), "utf-8")
-    done = recorded(repository, "a.evalset.json", "--from", "s.json", environment={"CRM_API_KEY": "s3cr3t-value-1"})
+    key = {"CRM_API_KEY": "s3cr3t-value-1"}
+    done = record(repository, "a.evalset.json", "--from", "s.json", environment=key, code=0)
     assert "s3cr3t-value-1" not in done.out + done.err + (root / "a.evalset.json").read_text("utf-8")
     assert "[record-masked]" in done.err
 

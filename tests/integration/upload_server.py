@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -38,6 +39,12 @@ class Reply:
 
 Respond = Callable[[Received], Reply | None]
 """Answers a request; None closes the connection."""
+
+
+def in_turn(*answers: Any) -> Callable[[Any], Any]:
+    """A script: these answers, and the last one again and again."""
+    rest = itertools.chain(answers, itertools.repeat(answers[-1]))
+    return lambda _: next(rest)
 
 
 @dataclass
