@@ -302,22 +302,6 @@ def planned(case: EvalCase, user_config: Mapping[str, object] | None = None) -> 
     return replace(planned_case(case.eval_id), case=case, user_config=user_config, content=content)
 
 
-def test_case_lines__a_case_is_read_back_as_it_was_run(tmp_path: Path) -> None:
-    lamp = EvalCase(eval_id="lamp", conversation=[judged_turn("where?", "here\u2028\U0001f4a1")])
-    guest = EvalCase(eval_id="guest", conversation_scenario=SCENARIO)
-    path = tmp_path / "cases.jsonl.gz"
-    simulated = {"model": "gemini-2.5-pro"}
-    write_lines(path, case_lines([planned(lamp, simulated), planned(guest, simulated)]))
-
-    stored = list(StoredLines(path=path, model=StoredCase))
-    assert [line.case for line in stored] == [lamp, guest]
-    assert [line.case_id for line in stored] == ["a.test.json:lamp", "a.test.json:guest"]
-    assert [line.user_simulator_config for line in stored] == [None, simulated]
-    assert [line.fingerprint for line in stored] == [
-        case_fingerprint(line.case, line.user_simulator_config) for line in stored
-    ]
-
-
 def test_stored_lines__damaged_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     good = b'{"run_id":"a:b#1","case_id":"a:b","file":"a","eval_set_id":"s","eval_id":"b","run":0,"fingerprint":"f",'
     good += b'"started_at":0,"duration":1}\n'
@@ -335,30 +319,26 @@ def test_stored_lines__damaged_lines_are_skipped_and_counted(tmp_path: Path) -> 
     assert lines.skipped == 1
 
 
-def test_stored_index__finds_lines_by_case_whatever_the_id(tmp_path: Path) -> None:
-    ids = [
-        "plain",
-        'with "quotes"',
-        "back\\slash",
-        "line\nbreak",
-        "日本語 \U0001f4a1",
-        "\u2028",
-        "",
-        '","case_id":"other',
-    ]
-    cases = [planned(EvalCase(eval_id=name, conversation=[judged_turn(name or "?", "here")])) for name in ids]
+IDS = ("plain", 'with "quotes"', "back\\slash", "line\nbreak", "日本語 \U0001f4a1", "\u2028", "", '","case_id":"other')
+
+
+def test_stored_index__finds_cases_as_they_were_run_whatever_the_id(tmp_path: Path) -> None:
+    simulated = {"model": "gemini-2.5-pro"}
+    cases = [planned(EvalCase(eval_id=name, conversation=[judged_turn("?", "here\u2028")]), simulated) for name in IDS]
+    cases.append(planned(EvalCase(eval_id="guest", conversation_scenario=SCENARIO), simulated))
     path = tmp_path / "cases.jsonl.gz"
-    by_hand = json.dumps(
-        {"case_id": "by hand", "file": "a", "eval_set_id": "s", "fingerprint": "f", "case": {}}
-    ).encode()
+    by_hand = {"case_id": "by hand", "file": "a", "eval_set_id": "s", "fingerprint": "f", "case": {}}
     cut = next(case_lines(cases[:1]))[:-20] + b"\n"
     strange = b'{"schema_version":"1","case_id":"not UTF-8 \xff"}\n'
-    write_lines(path, [*case_lines(cases), by_hand + b"\n", b"no json\n", cut, strange])
+    write_lines(path, [*case_lines(cases), json.dumps(by_hand).encode() + b"\n", b"no json\n", cut, strange])
 
     with stored_index(path, StoredCase) as index:
         assert index.skipped == 2  # The line that was cut off is found when it is needed.
         for case in cases:
-            assert [line.case for line in index.of(case.case_id)] == [case.case]
+            [line] = index.of(case.case_id)
+            user = simulated if case.case.conversation is None else None
+            assert (line.case, line.case_id, line.user_simulator_config) == (case.case, case.case_id, user)
+            assert line.fingerprint == case_fingerprint(line.case, user)
         assert index.skipped == 3
         assert index.strangers(case.case_id for case in cases) == 1
         assert list(index.of("by hand")) == []
