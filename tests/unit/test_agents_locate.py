@@ -198,31 +198,30 @@ def test_working_directory__is_the_project_that_the_agent_is_a_part_of(tmp_path:
     assert [module.working_directory(tmp_path, word) for word in ("project", "agent")] == [tmp_path, tmp_path]
 
 
-def test_agent_as_path__notice(tmp_path: Path) -> None:
-    make(tmp_path, "my bot/agent.py")
-    make(tmp_path, "evals/a.test.json", "evals/b.test.json", "my bot/c.test.json", text="{}")
-    files = ["evals/a.test.json:one,two", "evals/b.test.json"]
-    for agent in ("my bot", "my bot/", "my bot/agent.py"):
-        [notice] = agent_as_path(tmp_path, [agent, *files])
-        assert (notice.code, notice.severity) == ("agent-as-path", Severity.NOTICE)
-        assert notice.hint is not None
-        assert "`agent-eval run --agent 'my bot' evals/a.test.json:one,two evals/b.test.json`" in notice.hint
-    make(tmp_path, "other bot/agent.py")
-    two = ["my bot", "other bot"]
-    for other in (
-        [],
+FILES = ["evals/a.test.json:one,two", "evals/b.test.json"]
+ARGUMENTS = [
+    *([agent, *FILES] for agent in ("my bot", "my bot/", "my bot/agent.py", "gone", "evals")),
+    ["my bot/agent.py", *FILES, "evals"],
+    ["my bot", "evals/*.test.json"],
+    *(
+        [*FILES, "my bot"],
+        ["my bot", "other bot", *FILES],
+        ["my bot", "other bot"],
+        ["my bot", "evals"],
         ["my bot"],
-        ["evals", files[1]],
-        [files[1], "my bot"],
-        two,
-        [*two, "evals/*"],
-        ["gone", files[1]],
-    ):
-        assert agent_as_path(tmp_path, other) == []
-        assert in_adk_order(tmp_path, other) is None
-    assert in_adk_order(tmp_path, ["my bot/agent.py", *files, "evals"]) == ("my bot", [*files, "evals"])
-    assert in_adk_order(tmp_path, ["my bot", "evals/*.test.json"]) == ("my bot", ["evals/*.test.json"])
-    assert agent_as_path(tmp_path, ["my bot", "evals"]) == []
+        [],
+    ),
+]
+
+
+def test_agent_as_path__what_is_said_of_arguments_in_the_order_of_adk(tmp_path: Path) -> None:
+    make(tmp_path, "my bot/agent.py", "other bot/agent.py")
+    make(tmp_path, "evals/a.test.json", "evals/b.test.json", "my bot/c.test.json", text="{}")
+    lines = []
+    for arguments in ARGUMENTS:
+        lines.append(f"{arguments}: {in_adk_order(tmp_path, arguments)}")
+        lines += [f"  {line}" for problem in agent_as_path(tmp_path, arguments) for line in str(problem).splitlines()]
+    golden_files.check("golden_adk_order.txt", "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize("agent", ["a2a:http://h", "server:dice"])
