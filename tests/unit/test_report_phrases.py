@@ -338,11 +338,26 @@ def compared() -> Iterator[tuple[str, RunReport]]:
     yield "a case fails by looser rules that are accepted, too", accepted
 
 
-def test_headline__and_next_step_of_every_situation() -> None:
-    situations = [*one_run(), *not_evaluated(), *compared()]
-    lines = [
-        f"{name}: {headline(view_of(made))}\n    {next_text(next_step(view_of(made)))}\n" for name, made in situations
+def with_reasons() -> Iterator[tuple[str, RunReport]]:
+    """Runs whose reasons neither headline nor table say, and others."""
+    reasons = [
+        Reason(code="failed", message="1 of 1 case"),
+        Reason(code="case-worse", message="1 case is worse: " + "a long list " * 40),
+        Reason(code="x", message="min-pass-rate is 0.9"),
     ]
+    yield "only one reason is not said", report("failed", [wrong_room(), crash()], reasons=reasons)
+    unscored = report("inconclusive", [good("x")], reasons=[Reason(code="nothing-scored", message="No score")])
+    yield "the reason is the headline", unscored
+    yield "the headline says why it is green", unscored.changed(exit_code=0)
+
+
+def test_headline__and_next_step_of_every_situation() -> None:
+    """With the reasons that the headline leaves out."""
+    lines = []
+    for name, made in (*one_run(), *not_evaluated(), *compared(), *with_reasons()):
+        view = view_of(made)
+        lines += [f"{name}: {headline(view)}\n", f"    {next_text(next_step(view))}\n"]
+        lines += [f"    also: {reason}\n" for reason in other_reasons(view)]
     check("golden_headlines.txt", "".join(lines))
 
 
@@ -368,21 +383,6 @@ def test_headline__what_did_not_answer_does_not_crash_elsewhere() -> None:
     assert any("title=x timed out" in line for line in annotation_commands(slow))
 
 
-def test_other_reasons__are_those_that_neither_headline_nor_table_say() -> None:
-    reasons = [
-        Reason(code="failed", message="1 of 1 case"),
-        Reason(code="case-worse", message="1 case is worse: " + "a long list " * 40),
-        Reason(code="x", message="min-pass-rate is 0.9"),
-    ]
-    run_report = report("failed", [wrong_room(), crash()], reasons=reasons)
-    assert other_reasons(view_of(run_report)) == ["min-pass-rate is 0.9"]
-    assert other_reasons(view_of(advisory())) == [], "the headline has it"
-    unscored = report("inconclusive", [good("x")], reasons=[Reason(code="nothing-scored", message="No score")])
-    assert other_reasons(view_of(unscored)) == [], "the headline has it"
-    unscored.exit_code = 0
-    assert other_reasons(view_of(unscored)) == ["No score"], "the headline says why it is green"
-
-
 # What a pull request changes in the agent, in words.
 
 
@@ -399,7 +399,7 @@ def with_changes(*changes: AgentChange, tools: int = 5, sub_agents: int = 0) -> 
 
 
 def test_agent_change__each_code_with_and_without_values() -> None:
-    """UPDATE_GOLDEN=1 writes them."""
+    """UPDATE_GOLDEN=1 writes them, and what is said of several and of what stays."""
     values = {"agent": "planner", "tool": "find", "base": "a", "head": "b"}
     facts: Sequence[dict[str, Any]] = (
         values,
@@ -408,31 +408,20 @@ def test_agent_change__each_code_with_and_without_values() -> None:
         dict.fromkeys(values, "x" * 5_000),
         *({"added": added, "removed": removed} for added, removed in ((0, 0), (1, 0), (0, 2), (3, 1))),
     )
-    lines = [f"{code}: {agent_change(change(code, **each))}\n" for code in get_args(AgentChangeCode) for each in facts]
-    check("golden_agent_changes.txt", "".join(dict.fromkeys(lines)))
-
-
-def test_agent_changes__names_the_agent_where_there_are_several() -> None:
-    changed = [change("model", base="a", head="b"), change("agent-added", agent="planner")]
-    several, alone = with_changes(*changed, sub_agents=1), with_changes(*changed)
-    assert agent_changes(alone) == "model a to b, agent planner added"
-    assert agent_changes(several) == "home_automation: model a to b, agent planner added"
-    assert agent_changes(alone, most=1) == "model a to b and 1 more"
-    assert agent_changes(with_changes()) == ""
-    put_into_words(alone)
-    assert [each.message for each in alone.agent_changes] == ["model a to b", "agent planner added"]
-
-
-def test_agent_unchanged() -> None:
+    lines = [f"{code}: {agent_change(change(code, **each))}" for code in get_args(AgentChangeCode) for each in facts]
     source, model = change("tool-source", tool="tool_1"), change("model", base="a", head="b")
-    for changes, tools, what in (
-        ([source], 5, "Model, instruction and 4 other tools are"),
-        ([model, source], 5, "Instruction and 4 other tools are"),
-        ([model], 0, "Instruction is"),
-    ):
-        assert agent_unchanged(with_changes(*changes, tools=tools), "main") == f"{what} as on main"
-    assert agent_unchanged(with_changes(model, change("instruction", added=1), tools=0), "main") == ""
-    assert agent_unchanged(with_changes(), "main") == ""
+    added, told = change("agent-added", agent="planner"), change("instruction", added=1)
+    for changed in ([], [source], [model], [model, source], [model, added], [model, told]):
+        for tools, helpers, most in ((5, 0, 3), (0, 0, 3), (5, 1, 1)):
+            made = with_changes(*changed, tools=tools, sub_agents=helpers)
+            said, same = agent_changes(made, most=most), agent_unchanged(made, "main")
+            codes = ", ".join(each.code for each in changed)
+            lines.append(
+                f"{codes} with {tools} tools and {helpers} sub-agents: {said or 'nothing'} | {same or 'nothing'}"
+            )
+    put_into_words(made)
+    lines += [f"message: {each.message}" for each in made.agent_changes]
+    check("golden_agent_changes.txt", "\n".join(dict.fromkeys(lines)) + "\n")
 
 
 # Causes in words: a sentence with values, a title without, the counter-evidence, the place.
@@ -475,22 +464,11 @@ def test_causes__each_code_with_and_without_a_base() -> None:
         made = a_cause(code, compared=compared, **facts)
         assert compared or "main" not in cause_sentence(made, "main"), (code, name)
         lines.append(f"{code}: {cause_sentence(made, 'main')} | {cause_line(made)}")
-    check("golden_causes.txt", "\n".join(dict.fromkeys(lines)) + "\n")
-
-
-def test_cause_title__counts_causes_and_shows_evidence_and_places() -> None:
     places = (Place(file="home/tools.py", first=43, last=47, symbol="find"), Place(file="data.json"))
     find, heat = a_cause("tool-empty", tool="find", places=places), a_cause("tool-error", compared=False, tool="heat")
-    evidence = "in 2 of 12 failing cases and 1 of 6 passing ones"
-    assert [cause_evidence(each, "main") for each in (find, heat)] == [
-        f"{evidence}; on main in none of 2 runs",
-        evidence,
-    ]
-    assert [changed_here(each) for each in (find, heat)] == ["changed here: home/tools.py:43-47 (find), data.json", ""]
-    assert cause_title([]) == ""
-    assert cause_title([find]) == "one cause: find returns nothing"
-    assert cause_title([find, heat]) == "two causes: find returns nothing, and heat reports an error"
-    assert cause_title([find, heat, find]) == "three causes: find returns nothing, heat reports an error, and 1 more"
+    lines += [f"evidence: {cause_evidence(each, 'main')}. {changed_here(each)}" for each in (find, heat)]
+    lines += [f"title: {cause_title(each)}" for each in ([], [find], [find, heat], [find, heat, find])]
+    check("golden_causes.txt", "\n".join(dict.fromkeys(lines)) + "\n")
 
 
 @pytest.mark.parametrize("code", get_args(CauseCode))
@@ -507,71 +485,57 @@ def test_cause_sentence__untrusted_text_stays_in_a_line_and_short(code: CauseCod
 # What a report says about changed rules.
 
 
-WAY_OUT = "To use the rules of this checkout, set `rule-changes` to `report`."
-
-
 def loosened(**changes: object) -> RunReport:
     """A run for which the stricter rules of the base branch decided, and no case fails by them."""
     report = SITUATIONS["loosened"]().report
     assert report.rule_changes is not None
     change = report.rule_changes.changes[0].model_copy(update={"fails": 0})
     update = {"decides": "base", "accepted": "", "only_here": [], "changes": [change], **changes}
-    report.rule_changes = report.rule_changes.model_copy(update=update)
-    report.origin = None
-    return report
+    return report.changed(rule_changes=report.rule_changes.model_copy(update=update), origin=None)
 
 
-def says_how_to_accept(report: RunReport) -> bool:
-    return any(WAY_OUT in sentence for sentence in rule_sentences(report))
+def a_rule(kind: Any, fails: int | None) -> RuleChange:
+    return RuleChange(kind=kind, metric="m", config=None, cases=9, base="0.9", head="0.8", fails=fails)
 
 
-def test_rule_sentences__only_an_advisory_run_that_passes_has_something_to_accept() -> None:
-    assert rule_sentences(loosened()) == ["For cases that main has, the stricter rule decides."]
-    report = loosened(only_here=["evals/a.test.json:one"])
-    assert not says_how_to_accept(report)
-    report.gate = "advisory"
-    assert says_how_to_accept(report)
+def ruled() -> Iterator[tuple[str, RunReport]]:
+    """Runs of changed rules. Only some have something to accept, and say so where that changes the result."""
+    renamed, new = {"evals/a.test.json:new": "evals/a.test.json:old"}, ["evals/a.test.json:one"]
+    by_label = {"decides": "head", "accepted": "octocat set the label"}
+    several: Sequence[dict[str, object]] = (
+        {},
+        {"only_here": new},
+        {"changes": [a_rule("code", None)]},
+        {"renamed": renamed},
+        {"replaced": 6},
+        {"removal": "blocked"},
+        {**by_label, "only_here": new},
+        {"changes": [], "tapes": 1},
+        {**by_label, "changes": [], "tapes": 1},
+        {"changes": [], "removal": "blocked"},
+        {"changes": [], "renamed": renamed, "removal": "blocked"},
+    )
+    for changes in several:
+        name = ", ".join(changes)
+        yield f"passed: {name}", loosened(**changes)
+        yield f"passed, advisory: {name}", loosened(**changes).changed(gate="advisory")
+        for verdict in ("failed", "inconclusive"):
+            yield f"{verdict}: {name}", loosened(**changes).changed(verdict=verdict)
+        pulled = loosened(**changes).changed(verdict="failed", origin=Origin(pull_request=7))
+        yield f"failed, of a pull request: {name}", pulled
+    kinds = itertools.product(("code", "threshold"), (None, 0, 1, 2), ("base", "head"))
+    for kind, fails, decides in kinds:
+        yield f"{kind} decided by {decides}", loosened(changes=[a_rule(kind, fails)], decides=decides)
 
 
-@pytest.mark.parametrize("verdict", ["failed", "inconclusive"])
-def test_rule_sentences__say_how_to_accept_where_that_changes_the_result(verdict: str) -> None:
-    unmeasured = RuleChange(kind="code", metric="m", config=None, cases=1, base="its code", head="other code")
-    for changes, shown in (
-        ({}, False),
-        ({"only_here": ["evals/a.test.json:one"]}, True),
-        ({"changes": [unmeasured]}, True),
-        ({"renamed": {"evals/a.test.json:new": "evals/a.test.json:old"}}, True),
-        ({"replaced": 6}, True),
-        ({"removal": "blocked"}, True),
-        ({"decides": "head", "accepted": "octocat set the label", "only_here": ["evals/a.test.json:one"]}, False),
-    ):
-        report = loosened(**changes)
-        report.verdict = verdict  # type: ignore[assignment]
-        assert says_how_to_accept(report) == shown, changes
-
-
-@pytest.mark.parametrize(
-    ("kind", "fails", "decides", "effect"),
-    [
-        ("code", None, "base", "can't be scored by it: needs to be accepted"),
-        ("code", None, "head", "not scored by it"),
-        ("threshold", None, "base", "not scored by it"),
-        ("threshold", 0, "base", "no case fails"),
-        ("threshold", 1, "base", "1 case fails"),
-        ("threshold", 2, "base", "2 cases fail"),
-        ("threshold", 2, "head", "2 cases would fail"),
-    ],
-)
-def test_rule_rows__say_what_a_change_does(kind: Any, fails: int | None, decides: str, effect: str) -> None:
-    changed = RuleChange(kind=kind, metric="m", config=None, cases=9, base="0.9", head="0.8", fails=fails)
-    [row] = rule_rows(loosened(changes=[changed], decides=decides))
-    assert row.effect == effect
-
-
-@pytest.mark.parametrize("decides", ["head", "base"])
-def test_rule_sentences__tapes_may_be_replayed_if_this_pull_request_decides(decides: str) -> None:
-    sentences = rule_sentences(loosened(changes=[], tapes=1, decides=decides, accepted="octocat set the label"))
-    assert ("This pull request's tape may be replayed: octocat set the label." in sentences) == (decides == "head")
+def test_rules__what_is_said_of_their_changes() -> None:
+    """UPDATE_GOLDEN=1 writes it."""
+    lines = []
+    for name, made in ruled():
+        lines.append(f"{name}\n")
+        lines += [f"    {sentence}\n" for sentence in rule_sentences(made)]
+        lines += [f"    row: {row.effect}\n" for row in rule_rows(made)]
+    check("golden_rule_changes.txt", "".join(lines))
 
 
 def test_rule_sentences__long_ids_are_shortened() -> None:
@@ -579,12 +543,3 @@ def test_rule_sentences__long_ids_are_shortened() -> None:
     [sentence] = rule_sentences(report)
     assert len(sentence) < 1_800
     assert "and 6 more cases" in sentence
-
-
-@pytest.mark.parametrize(
-    ("renamed", "what"), [({"a.json:new": "a.json:old"}, "the rules of this pull request"), ({}, "that")]
-)
-def test_rule_sentences__a_pull_request_can_set_a_label(renamed: dict[str, str], what: str) -> None:
-    report = loosened(changes=[], renamed=renamed, removal="blocked")
-    report.verdict, report.origin = "failed", Origin(pull_request=7)
-    assert f"To accept {what}, set the label" in rule_sentences(report)[-1]
