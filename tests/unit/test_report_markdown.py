@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import itertools
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import unquote
 
 import pytest
@@ -96,42 +95,46 @@ def test_markdown__renders_to_nothing_but_ours(name: str) -> None:
     assert one_line(brief) in " ".join(console(sample.report, width=500).split())
 
 
-def test_comment_markdown__says_which_of_several_it_is() -> None:
-    first = comment_markdown(situation("fine").report, key="nightly `@x`").splitlines()[0]
-    assert (
-        rendered(first).text.strip() == "✅ Does not block: no regressions, all 8 cases pass, as on main · nightly @x"
-    )
-
-
-def test_comment_markdown__a_reason_that_explains_everything_is_the_headline() -> None:
-    """Whatever an artifact says: it may come from a fork."""
+def told_otherwise() -> Iterator[tuple[str, str, str]]:
+    """Comments, each with the one of a run that differs in one thing."""
+    fine_run, plain = situation("fine").report, comment_markdown(situation("fine").report)
+    yield "one of several", plain, comment_markdown(fine_run, key="nightly `@x`")
+    # Whatever an artifact says: it may come from a fork.
     reason = Reason(code="run-ended-otherwise", message="The results say passed, but the run ended with failure")
-    run_report = situation("fine").report.model_copy(update={"verdict": "failed", "reasons": [reason]})
-    assert comment_markdown(run_report).splitlines()[0] == (
-        "## ❌ Blocks the merge: the results say passed, but the run ended with failure"
-    )
-
-
-def test_comment_markdown__reports_what_failed_before_too() -> None:
-    both = pull_request("failed", but(wrong_room()), but(wrong_room()))
-    page = rendered(comment_markdown(both, links=LINKS))
-    assert page.text.startswith("❌ Blocks the merge: 1 of 8 cases fails as on main")
-    assert "1 case fails on main too" in page.text
-
-
-def test_comment_markdown__a_changed_line_leads_to_the_diff() -> None:
+    yield "its reason is the headline", plain, comment_markdown(fine_run.changed(verdict="failed", reasons=[reason]))
+    before, both = (pull_request("failed", but(wrong_room()), base) for base in (fine_cases(), but(wrong_room())))
+    yield "failed on main, too", *(comment_markdown(each, links=LINKS) for each in (before, both))
+    worse = good("lamp_on", file=SINGLE, line=4)  # Without a line to compare it is no example.
+    decision = decided("failed", word_of(worse, "worse", (9, 10), (10, 10), blocking=True, p_value=0.01))
+    lower = pull_request("failed", but(wrong_room()), fine_cases(), decision=decision)
+    yield "lower, with nothing to compare", *(comment_markdown(each, links=LINKS) for each in (before, lower))
     sample = situation("one-cause")
-    links = dataclasses.replace(sample.links, pull_request=7)
-    page = rendered(comment_markdown(sample.report, links=links))
-    anchor = hashlib.sha256(b"home_automation/tools.py").hexdigest()
-    assert f"{SERVER}/example/repo/pull/7/files#diff-{anchor}R42" in page.links
+    anchored = dataclasses.replace(sample.links, pull_request=7)
+    yield "lines lead to the diff", comment("one-cause"), comment_markdown(sample.report, links=anchored)
+    uploaded = dataclasses.replace(sample.links, report_url=f"{SERVER}/example/repo/actions/runs/1/artifacts/2")
+    yield "turns lead to the report", comment("one-cause"), comment_markdown(sample.report, links=uploaded)
+    for message in (
+        "Those of b.json on main at 1111111, recorded for b45e0ff.",
+        "The agent of main at b45e0ff was run again.",
+        "Nobody names it.",
+        "![x at b45e0ff](y) @z ` at b45e0ff",
+        "",
+    ):
+        baseline = FOUND.model_copy(update={"message": message, "recorded_at": None})
+        made = pull_request("passed", fine_cases(), fine_cases(), baseline=baseline)
+        text = comment_markdown(made, links=LINKS)
+        page = nothing_of_theirs(text, f"{SERVER}/example/repo/")
+        assert page.links.count(f"{SERVER}/example/repo/commit/{FOUND.commit}") == 1
+        yield f"the baseline's commit, once, in {message!r}", comment_markdown(fine_run, links=LINKS), text
 
 
-def test_comment_markdown__a_turn_leads_to_the_turn_in_the_report() -> None:
-    sample = situation("one-cause")
-    links = dataclasses.replace(sample.links, report_url=f"{SERVER}/example/repo/actions/runs/1/artifacts/2")
-    page = rendered(comment_markdown(sample.report, links=links))
-    assert any(link.endswith("bedroom_lamp_off&turn=1") for link in page.links)
+def test_comment_markdown__what_differs() -> None:
+    """UPDATE_GOLDEN=1 writes the lines that only the second comment has."""
+    lines = []
+    for name, one, other in told_otherwise():
+        lines.append(f"# {name}")
+        lines += [line for line in other.splitlines() if line not in one.splitlines()]
+    check("golden_comment_lines.txt", "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
@@ -141,24 +144,6 @@ def test_comment_markdown__the_first_three_lines_say_whether_it_blocks_and_what_
     leads = ("Blocks the merge", "Does not block", "Can't tell yet, blocks until it can")
     assert any(lead in title for lead in leads) or name == "hostile"
     assert (blank, step[:10]) == ("", "**Next:** ")
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("Those of b.json on main at 1111111, recorded for b45e0ff.", "recorded for b45e0ff (its run)."),
-        ("The agent of main at b45e0ff was run again.", "main at b45e0ff was run again (its run)."),
-        ("Nobody names it.", "Nobody names it (commit b45e0ff, its run)."),
-        ("![x at b45e0ff](y) @z ` at b45e0ff", "![x at b45e0ff](y) @z ` at b45e0ff (its run)."),
-        ("", "(commit b45e0ff, its run)."),
-    ],
-)
-def test_comment_markdown__names_the_commit_of_the_baseline_once(message: str, expected: str) -> None:
-    baseline = FOUND.model_copy(update={"message": message, "recorded_at": None})
-    run_report = pull_request("passed", fine_cases(), fine_cases(), baseline=baseline)
-    page = nothing_of_theirs(comment_markdown(run_report, links=LINKS), f"{SERVER}/example/repo/")
-    assert expected in page.folded.replace("\u200b", "")
-    assert page.links.count(f"{SERVER}/example/repo/commit/{FOUND.commit}") == 1
 
 
 def test_comment_markdown__a_message_is_not_cut_before_what_to_do() -> None:
@@ -179,14 +164,6 @@ def test_comment_markdown__keeps_to_its_limit_and_breaks_nothing(name: str, limi
     assert utf16_length(text) <= limit
     assert text.startswith("## ❌ ")
     nothing_of_theirs(text, f"{SERVER}/example/repo/", second_parser=False)
-
-
-def test_comment_markdown__a_case_without_a_line_to_compare_is_no_example() -> None:
-    worse = good("lamp_on", file=SINGLE, line=4)
-    decision = decided("failed", word_of(worse, "worse", (9, 10), (10, 10), blocking=True, p_value=0.01))
-    text = comment_markdown(pull_request("failed", but(wrong_room()), fine_cases(), decision=decision))
-    examples = text.partition("Expected and actual")[2].partition("</details>")[0]
-    assert "thermostat_in_bedroom" in examples and "lamp_on" not in examples
 
 
 def test_comment_markdown__says_that_it_was_shortened() -> None:
@@ -425,37 +402,29 @@ def test_comment__the_path_of_an_old_file_is_shown_once() -> None:
     assert "look at old.test.json" in page.text
 
 
-@pytest.mark.parametrize(
-    ("url", "allowed"),
-    [
-        (f"{OURS}actions/runs/17", True),
-        ("https://github.com/Octo/Shop/actions/runs/17", True),
-        ("https://github.com/evil/shop/releases/download/v1/x.exe", False),
-        ("https://github.com/octo/shop/../../evil/shop", False),
-        ("https://github.com/octo/shop/%2e%2E/../evil", False),
-        ("https://github.com/octo/shop\\..\\..\\evil", False),
-        ("https://github.com/octo/shopping", False),
-        ("https://github.com/octo", False),
-        ("https://github.com/login?return_to=/octo/shop/", False),
-        ("https://evil.example/octo/shop/a", False),
-        ("https://github.com.evil.example/octo/shop/a", False),
-        ("https://github.com@evil.example/octo/shop/a", False),
-        ("http://github.com/octo/shop/a", False),
-        ("javascript:alert(1)", False),
-        ("//github.com/octo/shop/a", False),
-        ("https://github.com/octo/shop/a b", False),
-        ("https://github.com/octo/shop/\u202ea", False),
-        ("https://[", False),
-        ("", False),
-    ],
+ADDRESSES = (
+    *("evil/shop/releases/download/v1/x.exe", "octo/shop/../../evil/shop", "octo/shop/%2e%2E/../evil"),
+    *("octo/shop\\..\\..\\evil", "octo/shopping", "octo", "login?return_to=/octo/shop/", "octo/shop/a b"),
+    "octo/shop/\u202ea",
 )
-def test_links__an_address_of_another_repository_is_no_link(url: str, allowed: bool) -> None:
-    assert SHOP_LINKS.own(url) == (url if allowed else None)
-    assert Links(server_url=SERVER).own(url) is None, "of an unknown repository there is none"
-    run_report = report("passed", [failing()])
-    run_report.baseline = BaselineReport(status="found", message="", commit="b" * 40, run_url=url)
-    links = rendered(comment_markdown(run_report, links=dataclasses.replace(SHOP_LINKS, run_url=url))).links
-    assert [link for link in links if "/blob/" not in link and "/commit/" not in link] == [url] * 2 * allowed
+"""None of them is the repository's."""
+HOSTS = (
+    *("https://evil.example", "https://github.com.evil.example", "https://github.com@evil.example"),
+    *("http://github.com", "//github.com"),
+)
+REFUSED = [*(f"{SERVER}/{address}" for address in ADDRESSES), *(f"{host}/octo/shop/a" for host in HOSTS)]
+
+
+def test_links__an_address_of_another_repository_is_no_link() -> None:
+    own = [f"{OURS}actions/runs/17", "https://github.com/Octo/Shop/actions/runs/17"]
+    for url in (*own, *REFUSED, "javascript:alert(1)", "https://[", ""):
+        assert SHOP_LINKS.own(url) == (url if url in own else None)
+        assert Links(server_url=SERVER).own(url) is None, "of an unknown repository there is none"
+        run_report = report("passed", [failing()])
+        run_report.baseline = BaselineReport(status="found", message="", commit="b" * 40, run_url=url)
+        links = rendered(comment_markdown(run_report, links=dataclasses.replace(SHOP_LINKS, run_url=url))).links
+        shown = [link for link in links if "/blob/" not in link and "/commit/" not in link]
+        assert shown == [url] * 2 * (url in own)
 
 
 @pytest.mark.parametrize(
@@ -481,80 +450,58 @@ def broke(name: str, message: str, *, kind: str = "agent-exception", hint: str =
     return case(name, "failed", errors={0: error})
 
 
-def groups(*cases: CaseReport) -> list[list[str]]:
-    return [[item.eval_id for item in cause.cases] for cause in causes(report("failed", list(cases)), cases)]
-
-
-def test_causes__numbers_and_identifiers_make_no_other_cause() -> None:
-    assert groups(
-        broke("a", "429 after 4 attempts in 12.5 s (request 0f3c99aa71)"),
-        broke("b", "429 after 5 attempts in 9.1 s (request bb01aa9912)"),
-        broke("c", "the tool is missing"),
-    ) == [["a", "b"], ["c"]]
-
-
-def test_causes__another_kind_or_hint_or_line_is_another_cause() -> None:
-    trace = 'Traceback (most recent call last):\n  File "home_automation/tools.py", line {}, in f\nKeyError: x\n'
-    assert groups(
-        broke("a", "KeyError: x", traceback=trace.format(3)),
-        broke("b", "KeyError: x", traceback=trace.format(9)),
-        broke("c", "KeyError: x", kind="agent-crash"),
-        broke("d", "KeyError: x", hint="Look there."),
-    ) == [["a"], ["b"], ["c"], ["d"]]
-
-
-def test_causes__a_command_for_one_case_becomes_one_for_all() -> None:
-    hint = "Record again: agent-eval run '{}' --record all."
-    cases = [broke(name, "not on the tape") for name in "ab"]
-    for each in cases:
-        assert each.runs[0].error is not None
-        each.runs[0].error.hint = hint.format(each.case_id)
-    [both] = causes(report("failed", cases), cases)
-    [alone] = causes(report("failed", cases), cases[:1])
-    assert (len(both.cases), both.hint) == (2, "Record again: agent-eval run --record all.")
-    assert alone.hint == hint.format(cases[0].case_id)
-
-
-def test_causes__agents_are_kept_apart() -> None:
-    files = [case(f"c{n}", "failed", file=f"evals/{n}.test.json", errors={0: NOT_IMPORTED}) for n in range(4)]
-    sample = of_shop(report("failed", files))
-    sample.files[0].agent = "bank"
-    assert [(cause.agent, len(cause.cases)) for cause in causes(sample, sample.cases)] == [("shop", 3), ("bank", 1)]
-
-
-@pytest.mark.parametrize(
-    ("path", "place"),
-    [
-        ("/github/workspace/agents/shop/tools.py", "agents/shop/tools.py"),
-        ("agents/shop/tools.py", "agents/shop/tools.py"),
-        ("/usr/lib/python3/site-packages/agents/shop/x.py", None),
-        ("/usr/lib/python3/json.py", None),
-        ("<frozen importlib>", None),
-        ("../agents/shop/tools.py", None),
-    ],
-)
-def test_causes__a_line_of_the_agent_is_named_where_the_path_shows_it(path: str, place: str | None) -> None:
-    run_report = report("failed", [broke("a", "x", traceback=f'  File "{path}", line 7, in f\n')])
-    run_report.files[0].agent = "agents/shop"
-    [cause] = causes(run_report, run_report.cases)
-    assert cause.file == place
-
-
 def unjudged(name: str, code: str, why: str, *, metrics: int = 1) -> CaseReport:
     reason = Reason(code=code, message=why)
     judged = [metric(f"m{at}", None, threshold=0.5, reason=reason) for at in range(metrics)]
     return case(name, "errored", *judged, metric(RESPONSE, 0.9, threshold=0.5))
 
 
-def test_causes__a_judges_trouble_is_one_for_all_its_criteria_and_agents() -> None:
-    actual = groups(
-        unjudged("a", "judge-unavailable", "it is down (attempt 4)", metrics=2),
-        unjudged("b", "judge-unavailable", "it is down (attempt 5)"),
-        unjudged("c", "budget", "20 calls are used up"),
-        unjudged("d", "no-verdict", "the reply is empty"),
-        outage(),
+def grouped() -> Iterator[tuple[str, RunReport]]:
+    """Runs whose cases have one cause or several."""
+    attempts = (
+        "429 after 4 attempts in 12.5 s (request 0f3c99aa71)",
+        "429 after 5 attempts in 9.1 s (request bb01aa9912)",
     )
-    assert actual == [["a", "b"], ["c"], ["d"], ["weather_question"]]
+    alike = [broke(name, said) for name, said in zip("abc", (*attempts, "the tool is missing"), strict=True)]
+    yield "numbers and identifiers make no other cause", report("failed", alike)
+    trace = 'Traceback (most recent call last):\n  File "home_automation/tools.py", line {}, in f\nKeyError: x\n'
+    lines = [broke(name, "KeyError: x", traceback=trace.format(line)) for name, line in (("a", 3), ("b", 9))]
+    others = [broke("c", "KeyError: x", kind="agent-crash"), broke("d", "KeyError: x", hint="Look there.")]
+    yield "another line or kind or hint is another cause", report("failed", [*lines, *others])
+    for names in ("ab", "a"):
+        cases = [broke(name, "not on the tape") for name in names]
+        for each in cases:
+            assert each.runs[0].error is not None
+            each.runs[0].error.hint = f"Record again: agent-eval run '{each.case_id}' --record all."
+        yield f"a command for {len(names)} cases", report("failed", cases)
+    files = [case(f"c{n}", "failed", file=f"evals/{n}.test.json", errors={0: NOT_IMPORTED}) for n in range(4)]
+    sample = of_shop(report("failed", files))
+    sample.files[0].agent = "bank"
+    yield "agents are kept apart", sample
+    for path in (
+        *("/github/workspace/agents/shop/tools.py", "agents/shop/tools.py"),
+        *("/usr/lib/python3/site-packages/agents/shop/x.py", "/usr/lib/python3/json.py"),
+        *("<frozen importlib>", "../agents/shop/tools.py"),
+    ):
+        made = report("failed", [broke("a", "x", traceback=f'  File "{path}", line 7, in f\n')])
+        made.files[0].agent = "agents/shop"
+        yield f"raised in {path}", made
+    down = [
+        unjudged(name, "judge-unavailable", f"it is down (attempt {at})", metrics=2) for at, name in enumerate("ab")
+    ]
+    down += [unjudged("c", "budget", "20 calls are used up"), unjudged("d", "no-verdict", "the reply is empty")]
+    yield "a judge's trouble is one for all its criteria and agents", report("failed", [*down, outage()])
+
+
+def test_causes__of_the_cases_of_a_run() -> None:
+    """UPDATE_GOLDEN=1 writes them."""
+    lines = []
+    for name, made in grouped():
+        lines.append(f"{name}:\n")
+        for each in causes(made, made.cases):
+            ids = [item.eval_id for item in each.cases]
+            lines.append(f"    {ids} agent {each.agent}, file {each.file}, hint {each.hint}\n")
+    check("golden_cause_groups.txt", "".join(lines))
 
 
 def test_has_cause__scores_that_are_too_low_are_no_error() -> None:
