@@ -8,52 +8,32 @@ import sys
 from pathlib import Path
 
 import pytest
+from golden_files import check
 
 from agent_eval.cli import _parser, main
 from agent_eval.settings import GROUPS, SETTINGS
 
-
-@pytest.mark.parametrize(
-    ("arguments", "usage", "message"),
-    [
-        (["validat"], "agent-eval [-h]", "there is no command `validat`. Did you mean `validate`?"),
-        (["eval", "bot"], "agent-eval [-h]", "there is no command `eval`. Did you mean `run`?"),
-        (["xyzzy"], "agent-eval [-h]", "there is no command `xyzzy`. The commands are init, record,"),
-        (["evals"], "agent-eval [-h]", "`evals` is a path, not a command. Did you mean `agent-eval run evals`?"),
-        (["evals:one"], "agent-eval [-h]", "Did you mean `agent-eval run evals:one`?"),
-        ([], "agent-eval [-h]", "a command must come first. The commands are init, record,"),
-        (["--num-runs", "3", "run"], "agent-eval [-h]", "a command must come first."),
-        (["run", "--num-run", "3"], "agent-eval run [options]", "has no flag --num-run. Did you mean --num-runs?"),
-        (["run", "--num-run=3"], "agent-eval run [options]", "Did you mean --num-runs?"),
-        (["run", "evals", "--xyzzy"], "agent-eval run [options]", "`run` has no flag --xyzzy\n"),
-        (["tapes", "--gate", "both"], "agent-eval tapes [options]", "It is a flag of `run`, `validate`, `merge`."),
-        (["-v"], "agent-eval [-h]", "Did you mean `agent-eval --version`?"),
-        (["export", "csv", "a", "b"], "agent-eval export csv", "`export csv` takes no argument b"),
-        (["export", "adk", "--output", "x"], "agent-eval export adk", "It is a flag of `view`, `export csv`,"),
-        (["run", "--eval_storage_uri", "gs://b"], "agent-eval run [options]", "download the eval sets first"),
-        (["run", "--enable_features=X"], "agent-eval run [options]", "Set the variable ADK_ENABLE_NAME=1"),
-        (["run", "--agent-a2a-url=http://h"], "agent-eval run [options]", "Use --agent a2a:URL"),
-        (["run", "--volcengine-secret-key", "k"], "agent-eval run [options]", "AGENT_EVAL_JUDGE_API_KEY"),
-        (["export", "xyzzy", "--abc"], "agent-eval export", "xyzzy"),
-        (["run", "--judge-api-key", "x"], "agent-eval run [options]", "Set the variable AGENT_EVAL_JUDGE_API_KEY"),
-    ],
+MISTAKES = (
+    *("validat", "eval bot", "xyzzy", "evals", "evals:one", "", "--num-runs 3 run", "-v"),
+    *("run --num-run 3", "run --num-run=3", "run evals --xyzzy", "run --judge-api-key x", "tapes --gate both"),
+    *("run --eval_storage_uri gs://b", "run --enable_features=X", "run --agent-a2a-url=http://h"),
+    *("run --volcengine-secret-key k", "export xyzzy --abc", "export csv a b", "export adk --output x"),
 )
+
+
 def test_arguments__mistake_has_a_suggestion(
-    arguments: list[str],
-    usage: str,
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """UPDATE_GOLDEN=1 writes the first line of the usage and what comes after it."""
     (tmp_path / "evals").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as exit:
-        main(arguments)
-    assert exit.value.code == 2
-    printed = capsys.readouterr()
-    assert printed.err.startswith(f"usage: {usage}")
-    assert message in printed.err
+    lines = []
+    for mistake in MISTAKES:
+        with pytest.raises(SystemExit) as exit:
+            main(mistake.split())
+        usage, *_, said = capsys.readouterr().err.strip().splitlines()
+        lines.append(f"$ agent-eval {mistake}\n{usage[:40]}\n{said.partition(" (choose")[0]}\nexit {exit.value.code}\n")
+    check("golden_arguments.txt", "".join(lines))
 
 
 def test_arguments__flags_of_adk_are_understood(capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,13 +139,9 @@ def steps_in(tree: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("path", [*PAGES, *WORKFLOWS], ids=lambda path: path.name)
 def test_docs__use_inputs_and_outputs_that_exist(path: Path) -> None:
-    for step in steps_in(yaml_of(path)):
+    steps = list(steps_in(yaml_of(path)))
+    assert len(steps) >= {"recipes.md": 2, "self-test.yml": 2}.get(path.name, 0)
+    for step in steps:
         assert set(step.get("with", {})) <= {setting.input for setting in SETTINGS}
     ours = r"steps\.(?:gate|good|broken)\.outputs\.([a-z-]+)"
     assert set(re.findall(ours, path.read_text("utf-8"))) <= set(OUTPUTS)
-
-
-def test_docs__examples_are_found() -> None:
-    """A test of the test above."""
-    assert len(list(steps_in(yaml_of(ROOT / "docs/recipes.md")))) >= 2
-    assert len(list(steps_in(yaml_of(ROOT / ".github/workflows/self-test.yml")))) == 2

@@ -60,12 +60,19 @@ def test_version__is_defined_in_one_place() -> None:
     assert holders == ["src/agent_eval/__init__.py"]
 
 
-def test_dockerfile__base_can_be_replaced() -> None:
+def test_dockerfile__base_can_be_replaced_and_the_build_gets_what_it_needs() -> None:
     text = (ROOT / "Dockerfile").read_text("utf-8")
     assert re.search(r"^ARG BASE_IMAGE=\S+:[^\s@]+$", text, re.MULTILINE), "a tag, not a digest"
     assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"${BASE_IMAGE}"}
     assert "# syntax=" not in text, "it would need a registry"
     assert not re.search(r"^USER ", text, re.MULTILINE)
+    out, *allowed = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    assert {
+        f"!{name}" for name in ("pyproject.toml", "requirements/", "README.md", "LICENSE", "entrypoint", "src/")
+    } <= {*allowed}
+    assert out == "*", "everything else stays out: the build of a user's job must not depend on stray files"
+    for name in ("entrypoint", ".ci/run"):
+        assert (ROOT / name).stat().st_mode & 0o111 == 0o111
 
 
 def locked(name: str) -> dict[str, str]:
@@ -89,13 +96,6 @@ def test_bootstrap__nothing_is_installed_without_a_hash(name: str) -> None:
     installs = [part for line in lines for part in re.split(r"&&|\|\|", line) if "pip install" in part]
     assert len(installs) >= 3
     assert not [part for part in installs if not re.search("--require-hashes|--build-constraints", part)]
-
-
-def test_dockerignore__lets_in_what_the_build_needs() -> None:
-    allowed = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-    for name in ("pyproject.toml", "requirements/", "README.md", "LICENSE", "entrypoint", "src/"):
-        assert f"!{name}" in allowed
-    assert allowed[0] == "*", "everything else stays out: the build of a user's job must not depend on stray files"
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -175,11 +175,6 @@ def test_tiers__ci_runs_all() -> None:
         assert {f".ci/run {step}", f"make {step}", f"make test-{step}"} & commands, step
 
 
-def test_entrypoint__is_executable() -> None:
-    for name in ("entrypoint", ".ci/run"):
-        assert (ROOT / name).stat().st_mode & 0o111 == 0o111
-
-
 def test_wheel__has_what_runs_beside_the_agent_where_it_is_looked_for() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
     # In the checkout and in site-packages, all of it is beside agent_eval.
@@ -213,17 +208,10 @@ def f(a, b):  # what for
 
 
 def test_size_of__comments_docstrings_and_blank_lines_are_free() -> None:
-    assert size_of(MODULE)[0] == 4
-
-
-def test_size_of__joined_lines_have_as_many_tokens() -> None:
+    """Joined lines have as many tokens; a text of several lines that is no docstring counts."""
     joined = MODULE.replace("(\n        a + b\n    )", "(a + b)")
-    assert size_of(joined)[0] == 2
+    assert [size_of(text)[0] for text in (MODULE, joined, 'x = """\na\nb"""\n')] == [4, 2, 3]
     assert size_of(joined)[1] == size_of(MODULE)[1]
-
-
-def test_size_of__a_text_of_several_lines_that_is_no_docstring_counts() -> None:
-    assert size_of('x = """\na\nb"""\n')[0] == 3
 
 
 @pytest.mark.parametrize(("budget", "status"), [(1, 1), (2, 0)])
