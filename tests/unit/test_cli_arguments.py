@@ -32,7 +32,8 @@ def test_arguments__mistake_has_a_suggestion(
         with pytest.raises(SystemExit) as exit:
             main(mistake.split())
         usage, *_, said = capsys.readouterr().err.strip().splitlines()
-        lines.append(f"$ agent-eval {mistake}\n{usage[:40]}\n{said.partition(" (choose")[0]}\nexit {exit.value.code}\n")
+        said = said.partition(" (choose from")[0]  # Which differs between versions of Python.
+        lines.append(f"$ agent-eval {mistake}\n{usage[:40]}\n{said}\nexit {exit.value.code}\n")
     check("golden_arguments.txt", "".join(lines))
 
 

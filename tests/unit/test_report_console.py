@@ -59,25 +59,6 @@ def test_console__colour_only_when_asked_for() -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == console(failed()).split()
 
 
-def test_reason_of_several_lines__says_everything_in_one() -> None:
-    """A metric of DeepEval writes the calls as indented JSON, and at the end which were expected."""
-    call = '[ToolCall(\n    name="weather",\n    input_parameters={\n        "city": "Paris, the capital"\n    }\n)]'
-    why = (
-        f"ToolCorrectnessMetric: 0.0: [\n\t Incomplete tool usage: missing tools {call}; expected ['weather'], "
-        "called ['clock'].\n\t Tool Selection Reason: No available tools were provided to assess tool selection "
-        "criteria. An agent that has none at all can't choose one that is wrong, so that this part is always 1.\n]\n"
-    )
-    turn = TurnEvidence(turn=0, score=0.0, user="How warm?", why=[why])
-    said = TurnReport(turn=0, user="How warm?", answer="Noon.", steps=[StepReport(call="clock()")])
-    asked = case("asks", "failed", metric("tools_right", 0.0, threshold=0.5, evidence={0: [turn]}))
-    asked.conversation = ConversationReport(run=0, turns=[said])
-    run_report = report("failed", [asked])
-    for text in (console(run_report), comment_markdown(run_report), summary_markdown(run_report)):
-        shown = " ".join(text.replace("\\", "").split())
-        assert "called ['clock']" in shown, text
-        assert "⏎" not in shown
-
-
 @given(
     st.one_of(
         st.text(max_size=80),
@@ -146,27 +127,34 @@ def of_few_runs() -> Iterator[tuple[str, str]]:
     unpriced = SITUATIONS["fine"]().report
     unpriced.model_usage = [ModelUsageReport(model="mine", calls=12)]
     yield "an unknown price is no line", console(unpriced)
+    # A metric of DeepEval writes the calls as indented JSON, and at the end which were expected.
+    call = '[ToolCall(\n    name="weather",\n    input_parameters={\n        "city": "Paris, the capital"\n    }\n)]'
+    why = (
+        f"ToolCorrectnessMetric: 0.0: [\n\t Incomplete tool usage: missing tools {call}; expected ['weather'], "
+        "called ['clock'].\n\t Tool Selection Reason: No available tools were provided to assess tool selection "
+        "criteria. An agent that has none at all can't choose one that is wrong, so that this part is always 1.\n]\n"
+    )
+    evidence = TurnEvidence(turn=0, score=0.0, user="How warm?", why=[why])
+    asked = case("asks", "failed", metric("tools_right", 0.0, threshold=0.5, evidence={0: [evidence]}))
+    said = TurnReport(turn=0, user="How warm?", answer="Noon.", steps=[StepReport(call="clock()")])
+    asked.conversation = ConversationReport(run=0, turns=[said])
+    for medium in (console, comment_markdown, summary_markdown):
+        yield f"a reason of several lines: {medium.__name__}", medium(report("failed", [asked]))
+    yield "verbose, without a comparison", console(passing(3, 1), verbose=True)
+    yield "verbose, with extra runs", console(SITUATIONS["flaky"]().report, width=200, verbose=True)
+    costly = SITUATIONS["mixed"]().report
+    costly.model_usage = [ModelUsageReport(model="gemini-2.5-flash", calls=12, cost=0.1)]
+    costly.pass_rates = [PassRates(k=1, cases=8, any=0.9, all=0.9), PassRates(k=3, cases=8, any=1.0, all=0.7)]
+    costly.notices = [*pass_rates_notices(costly.pass_rates), usage_line(costly.model_usage[0]), "20 tapes"]
+    for verbose in (False, True):
+        yield f"all numbers, notices and paths: {verbose}", console(costly, files=FILES, verbose=verbose, width=140)
+    hint = summary_markdown(report("invalid", [], problems=[problem]))
+    yield "a hint to copy keeps its lines in the summary", hint
 
 
 def test_console__of_few_runs() -> None:
     """UPDATE_GOLDEN=1 writes it."""
     check("golden_consoles.txt", "".join(f"# {name}\n{text}\n" for name, text in of_few_runs()))
-
-
-def test_console__verbose_shows_all_numbers_notices_and_paths() -> None:
-    run_report = SITUATIONS["mixed"]().report
-    run_report.model_usage = [ModelUsageReport(model="gemini-2.5-flash", calls=12, cost=0.1)]
-    run_report.pass_rates = [PassRates(k=1, cases=8, any=0.9, all=0.9), PassRates(k=3, cases=8, any=1.0, all=0.7)]
-    run_report.notices = [*pass_rates_notices(run_report.pass_rates), usage_line(run_report.model_usage[0]), "20 tapes"]
-    brief, verbose = (console(run_report, files=FILES, verbose=verbose, width=140) for verbose in (False, True))
-    assert "20 tapes" in brief and "20 tapes" in verbose
-    for words in ("pass@3", "12 calls", "token_usage_v1", "out/results.json"):
-        assert words in verbose and words not in brief, words
-    assert "8 cases compared: 2 newly failing, 1 newly passing, 1 still failing, 4 passing as before" in verbose
-    often = " ".join(console(SITUATIONS["flaky"]().report, width=200, verbose=True).split())
-    assert "3 of its 10 runs on main failed (a rate of 11% to 60%)" in often
-    assert "9 extra runs were made" in often
-    assert "token_usage_v1" in console(passing(3, 1), verbose=True), "also without a comparison"
 
 
 @pytest.mark.parametrize("code", get_args(CauseCode))

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import pytest
@@ -40,6 +40,7 @@ from agent_eval.report.renderers.outputs import FILE_OUTPUTS, OUTPUTS, github_ou
 from agent_eval.report.renderers.results_json import results_json, results_schema
 from agent_eval.results import AgentChange
 from agent_eval.results.decision import CaseDecisionReport, DecisionReport
+from agent_eval.results.origin import GateMode
 from agent_eval.results.report import Reason, RunReport, VerdictValue
 
 
@@ -177,6 +178,12 @@ def annotated() -> Iterator[tuple[str, RunReport]]:
         yield f"a suspected regression of {name}", report("passed", [one]).changed(decision=decision)
     run_report = SITUATIONS["two-causes"]().report
     run_report.causes[0].changed_here = []
+    for gate in get_args(GateMode):  # What failed before is as loud as the gate takes it.
+        kept = mixed().report.changed(gate=gate)
+        yield (
+            f"failed before, gate {gate}",
+            kept.changed(cases=[each for each in kept.cases if "front" in each.eval_id]),
+        )
     yield "a cause without a changed line, a cause, and a case that none explains", run_report
 
 

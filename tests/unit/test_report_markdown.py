@@ -27,9 +27,10 @@ from comparison_samples import (
 )
 from golden_files import check
 from hypothesis import given
-from markdown_pages import ANY_TEXT, Page, nothing_of_theirs, rendered
+from markdown_pages import ANY_TEXT, nothing_of_theirs, rendered
 from report_samples import (
     EVIL,
+    HOME,
     RESPONSE,
     SAMPLES,
     SINGLE,
@@ -47,7 +48,6 @@ from report_samples import (
 from agent_eval.report import markup as escape
 from agent_eval.report.phrases._headline import headline
 from agent_eval.report.renderers._console import console
-from agent_eval.report.renderers.annotations import annotation_commands
 from agent_eval.report.renderers.markdown import (
     COMMENT_LIMIT,
     SMALLEST_LIMIT,
@@ -64,9 +64,8 @@ from agent_eval.report.views.links import LONGEST_PATH
 from agent_eval.report.views.reproduction import reproduce
 from agent_eval.results.comparison import BaselineReport
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
-from agent_eval.results.origin import GateMode
 from agent_eval.results.recording import RunError
-from agent_eval.results.report import CaseReport, FileReport, ProblemReport, Reason, RunReport
+from agent_eval.results.report import CaseReport, FileReport, Reason, RunReport
 
 
 @functools.cache
@@ -108,6 +107,10 @@ def told_otherwise() -> Iterator[tuple[str, str, str]]:
     decision = decided("failed", word_of(worse, "worse", (9, 10), (10, 10), blocking=True, p_value=0.01))
     lower = pull_request("failed", but(wrong_room()), fine_cases(), decision=decision)
     yield "lower, with nothing to compare", *(comment_markdown(each, links=LINKS) for each in (before, lower))
+    # The id of an old file's only case is the path, too.
+    named = [(name, f"{HOME}:{name}") for name in ("door", HOME)]
+    old = [report("failed", [failing(eval_id=name, file=HOME, case_id=each)]) for name, each in named]
+    yield "the path of an old file, once", *(comment_markdown(each, links=SHOP_LINKS) for each in old)
     sample = situation("one-cause")
     anchored = dataclasses.replace(sample.links, pull_request=7)
     yield "lines lead to the diff", comment("one-cause"), comment_markdown(sample.report, links=anchored)
@@ -166,26 +169,37 @@ def test_comment_markdown__keeps_to_its_limit_and_breaks_nothing(name: str, limi
     nothing_of_theirs(text, f"{SERVER}/example/repo/", second_parser=False)
 
 
-def test_comment_markdown__says_that_it_was_shortened() -> None:
+def test_markdown__says_that_it_was_shortened_and_each_step_shows_less() -> None:
     whole = utf16_length(comment("many", limit=60_000))
     for limit in (6_000, whole - 1):
         assert "This comment was shortened to fit." in comment("many", limit=limit)
     assert "shortened" not in comment("regression")
+    texts = [summary_markdown(SAMPLES["many"](), limit=limit) for limit in (10**6, 20_000, 6_000, 5_000)]
+    assert sorted(texts, key=len, reverse=True) == texts
+    assert "shortened" not in texts[0]
+    assert "This summary was shortened to fit." in texts[2] and "more cases that did not pass" in texts[2]
+    steps = [(detail.explained, detail.listed, detail.side, detail.log) for detail in SUMMARY_DETAILS]
+    assert all(poorer <= richer for richer, poorer in itertools.pairwise(steps))
 
 
 def test_utf16_length__counts_as_javascript_does() -> None:
     assert utf16_length("a\u00e9\u5bdd\U0001f642") == len("a\u00e9\u5bdd\U0001f642".encode("utf-16-le")) // 2 == 5
 
 
-def test_comment_markdown__refuses_an_impossible_limit() -> None:
+def test_markdown__refuses_an_impossible_limit() -> None:
     with pytest.raises(ValueError, match="at least 2,000 characters"):
         comment("fine", limit=1_999)
+    with pytest.raises(ValueError, match="at least 2,000 bytes"):
+        summary_markdown(failed(), limit=1_999)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_comment_markdown__holds_reports_that_know_nothing_of_a_base(name: str) -> None:
-    page: Page = nothing_of_theirs(comment_markdown(SAMPLES[name](), links=LINKS), f"{SERVER}/example/repo/")
+def test_markdown__holds_reports_that_know_nothing_of_a_base(name: str) -> None:
+    sample = SAMPLES[name]()
+    page = nothing_of_theirs(comment_markdown(sample, links=LINKS), f"{SERVER}/example/repo/")
     assert "on the base branch" not in page.text or name in {"hostile", "wide", "failed", "invalid"}
+    page = nothing_of_theirs(summary_markdown(sample, links=Links(source_url=SOURCE)), SOURCE + "/")
+    assert page.tags.count("details") == page.tags.count("summary")
 
 
 @given(ANY_TEXT)
@@ -202,29 +216,10 @@ def test_comment_markdown__holds_any_text(value: str) -> None:
     nothing_of_theirs(text, f"{SERVER}/example/repo/")
 
 
-@pytest.mark.parametrize(("gate", "kind"), [("thresholds", "error"), ("both", "error"), ("regressions", "warning")])
-def test_annotation_commands__what_failed_before_is_as_loud_as_the_gate_takes_it(gate: GateMode, kind: str) -> None:
-    run_report = situation("mixed").report.model_copy(update={"gate": gate})
-    (line,) = [line for line in annotation_commands(run_report) if "front_door" in line]
-    assert line.startswith(f"::{kind} ")
-
-
 # The job summary, judged by what a reader of the rendered page gets.
 
 
 SOURCE = "https://github.com/example/repo/blob/5f0c1d2"
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_summary_markdown__renders_to_nothing_but_ours(name: str) -> None:
-    page = nothing_of_theirs(summary_markdown(SAMPLES[name](), links=Links(source_url=SOURCE)), SOURCE + "/")
-    assert page.tags.count("details") == page.tags.count("summary")
-
-
-def test_summary_markdown__a_hint_to_copy_keeps_its_lines() -> None:
-    problem = ProblemReport(severity="error", code="x", message="Two agents.", hint="Write:\n    [agents]\n    a = 1")
-    shown = summary_markdown(report("invalid", [], problems=[problem]))
-    assert "Two agents. (`x`)<br>Write:<br>\\[agents\\]<br>a = 1\n" in shown
 
 
 def test_summary_markdown__links_are_quoted() -> None:
@@ -269,25 +264,6 @@ def test_summary_markdown__keeps_to_its_limit_and_breaks_nothing(name: str, limi
     nothing_of_theirs(text, SOURCE + "/", second_parser=False)
 
 
-def test_summary_markdown__says_that_it_was_shortened() -> None:
-    whole, short = (summary_markdown(SAMPLES["many"](), limit=limit) for limit in (1_000_000, 6_000))
-    assert "shortened" not in whole
-    assert "This summary was shortened to fit." in short
-    assert "more cases that did not pass" in short
-
-
-def test_details__each_step_shows_less() -> None:
-    sizes = [len(summary_markdown(SAMPLES["many"](), limit=limit)) for limit in (10**6, 20_000, 5_000)]
-    assert sizes == sorted(sizes, reverse=True)
-    steps = [(detail.explained, detail.listed, detail.side, detail.log) for detail in SUMMARY_DETAILS]
-    assert all(poorer <= richer for richer, poorer in itertools.pairwise(steps))
-
-
-def test_summary_markdown__refuses_an_impossible_limit() -> None:
-    with pytest.raises(ValueError, match="at least 2,000 bytes"):
-        summary_markdown(failed(), limit=1_999)
-
-
 @given(ANY_TEXT)
 def test_summary_markdown__holds_any_text(value: str) -> None:
     text = summary_markdown(saying(value, file=value or "x"), links=Links(source_url=SOURCE))
@@ -307,22 +283,18 @@ def failing(**changes: object) -> CaseReport:
     return sample_case.model_copy(update=changes)
 
 
-@pytest.mark.parametrize("ticks", [1, 78, 79, 80, 81, 150])
-def test_code__holds_more_backticks_than_a_renderer_counts(ticks: int) -> None:
-    for value in ("`" * ticks + PAYLOAD, PAYLOAD + "`" * ticks, "`" * ticks + PAYLOAD + "`" * ticks):
-        page = rendered(f"x {escape.code(value)} y")
-        assert page.tags == ["p", "code"]
-        assert page.text.replace("\u200b", "").strip() == f"x {value} y"
-
-
-@pytest.mark.parametrize("ticks", [3, 100, 200, 201, 254, 255, 256, 1_000])
-def test_fence__holds_more_backticks_than_a_renderer_counts(ticks: int) -> None:
-    value = "a\n" + "`" * ticks + "\n" + PAYLOAD
-    page = rendered(f"{escape.fence(value, 'text')}\n\nafter\n")
-
-    assert page.tags == ["pre", "code", "p"]
-    assert PAYLOAD in page.text
-    assert ("…" in page.text) == (ticks > 200)
+def test_code_and_fence__hold_more_backticks_than_a_renderer_counts() -> None:
+    for ticks in (1, 78, 79, 80, 81, 150):
+        for value in ("`" * ticks + PAYLOAD, PAYLOAD + "`" * ticks, "`" * ticks + PAYLOAD + "`" * ticks):
+            page = rendered(f"x {escape.code(value)} y")
+            assert page.tags == ["p", "code"]
+            assert page.text.replace("\u200b", "").strip() == f"x {value} y"
+    for ticks in (3, 100, 200, 201, 254, 255, 256, 1_000):
+        value = "a\n" + "`" * ticks + "\n" + PAYLOAD
+        page = rendered(f"{escape.fence(value, 'text')}\n\nafter\n")
+        assert page.tags == ["pre", "code", "p"]
+        assert PAYLOAD in page.text
+        assert ("…" in page.text) == (ticks > 200)
 
 
 def test_comment__no_text_gets_out_by_backticks() -> None:
@@ -335,19 +307,12 @@ def test_comment__no_text_gets_out_by_backticks() -> None:
     assert "closes" in nothing_of_theirs(text, OURS).text
 
 
-@pytest.mark.parametrize(
-    "file", ["../../../../../logout", "a/../../../../../x.json", "/x", "a//x", "./x", ".", "a/.\x1b[0m./x", ""]
-)
-def test_comment__a_path_leads_nowhere_else(file: str) -> None:
-    text = comment_markdown(report("failed", [failing(file=file)]), links=SHOP_LINKS)
-    assert rendered(text).links == []
-
-
-@pytest.mark.parametrize("path", ["a/b..json", "d/" * (LONGEST_PATH // 2 - 5) + "a.json"])
-def test_comment__a_path_of_ordinary_length_is_a_link(path: str) -> None:
-    page = rendered(comment_markdown(report("failed", [failing(file=path, line=1)]), links=SHOP_LINKS))
-
-    assert any(link.endswith(".json#L1") for link in page.links)
+def test_comment__a_path_leads_nowhere_else() -> None:
+    """One of ordinary length is a link."""
+    up = ("../../../../../logout", "a/../../../../../x.json", "/x", "a//x", "./x", ".", "a/.\x1b[0m./x", "")
+    for file in (*up, "a/b..json", "d/" * (LONGEST_PATH // 2 - 5) + "a.json"):
+        links = rendered(comment_markdown(report("failed", [failing(file=file, line=1)]), links=SHOP_LINKS)).links
+        assert any(link.endswith(".json#L1") for link in links) if file not in up else links == []
 
 
 @pytest.mark.nightly
@@ -390,16 +355,6 @@ def test_reproduce__is_a_command_that_runs_cases_and_does_nothing_else() -> None
     check("golden_commands.txt", "".join(f"{each.left_out} left out: {each.command}\n" for each in made))
     text = rendered(comment_markdown(report("failed", [*several, *more]))).text
     assert "(without 14 more cases, which the command can't name)" in text
-
-
-def test_comment__the_path_of_an_old_file_is_shown_once() -> None:
-    """The id of its only case is the path, too."""
-    old = failing(
-        eval_id="evals/old.test.json", file="evals/old.test.json", case_id="evals/old.test.json:evals/old.test.json"
-    )
-    page = rendered(comment_markdown(report("failed", [old]), links=SHOP_LINKS))
-    assert "old.test.json:evals" not in page.text
-    assert "look at old.test.json" in page.text
 
 
 ADDRESSES = (
