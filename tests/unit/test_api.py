@@ -171,20 +171,19 @@ def test_save_session__dict_object_and_path(tmp_path: Path, monkeypatch: pytest.
     assert cases(file)[0]["conversation"][0]["user_content"]["parts"] == [{"text": "Turn off the lamp"}]
 
 
-@pytest.mark.parametrize(
-    ("source", "file", "options", "says"),
-    [
-        (session([]), "a.evalset.json", {}, "has no turn with an answer"),
-        ({"x": 1}, "a.evalset.json", {}, "not a session of ADK"),
+def test_save_session__refuses(tmp_path: Path) -> None:
+    file, state = "a.evalset.json", "state can't be written as JSON"
+    refused: list[tuple[Any, str, dict[str, Any], str]] = [
+        (session([]), file, {}, "has no turn with an answer"),
+        ({"x": 1}, file, {}, "not a session of ADK"),
         (session(), "a.json", {}, "does not end in"),
-        (session(), "a.evalset.json", {"state": {"x": math.nan}}, "state can't be written as JSON"),
-        (session(), "a.evalset.json", {"state": {"x": object()}}, "state can't be written as JSON"),
-        (5, "a.evalset.json", {}, "source must be a path"),
-    ],
-)
-def test_save_session__refuses(tmp_path: Path, source: Any, file: str, options: dict[str, Any], says: str) -> None:
-    with pytest.raises(TypeError if source == 5 else agent_eval.SaveError, match=says):
-        agent_eval.save_session(source, file, root=tmp_path, **options)
+        *((session(), file, {"state": {"x": value}}, state) for value in (math.nan, object())),
+    ]
+    for source, name, options, says in refused:
+        with pytest.raises(agent_eval.SaveError, match=says):
+            agent_eval.save_session(source, name, root=tmp_path, **options)
+    with pytest.raises(TypeError, match="source must be a path"):
+        agent_eval.save_session(5, file, root=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

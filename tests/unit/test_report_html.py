@@ -11,7 +11,7 @@ import math
 import re
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import NoneType, UnionType
@@ -172,39 +172,50 @@ def beside_the_base() -> PageSource:
     return dataclasses.replace(source, base_recordings=lambda case_id: base if case_id == coin.case_id else ())
 
 
-@pytest.mark.parametrize(
-    ("outcome", "blocks", "word", "tags"),
-    [
-        ("failed", False, "regression", ["regression"]),
-        ("inconclusive", False, "suspected regression", ["suspected"]),
-        ("inconclusive", True, "regression", ["blocking", "regression"]),
-    ],
-)
-def test_case__list_tags_and_decision_use_one_word(
-    outcome: Literal["failed", "inconclusive"], blocks: bool, word: str, tags: list[str], tmp_path: Path
-) -> None:
-    of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
-    run_report = report("failed", [of])
-    run_report.decision = decided(outcome, word_of(of, "suspicious", (0, 2), (10, 10), p_value=0.03))
-    run_report.blocking = [of.case_id] * blocks
-
-    page = page_of(tmp_path, run_report)
-
-    assert page.column("word") == ["suspected regression" if blocks else word], "by the statistics alone"
-    assert page.column("tags") == [tags]
-    decision = page.cases[of.case_id]["decision"][0]
-    assert (decision["word"], decision["p_value"]) == (word, 0.03)
-    assert page.index["header"]["counts"]["suspected"] == (word == "suspected regression")
-
-
-def test_metrics__a_mean_that_only_rounding_keeps_from_its_threshold_meets_it(tmp_path: Path) -> None:
+def parts(folder: Path) -> Iterator[tuple[str, object]]:
+    """Parts of pages of few runs."""
+    outcomes: Sequence[tuple[Literal["failed", "inconclusive"], bool]] = (
+        ("failed", False),
+        ("inconclusive", False),
+        ("inconclusive", True),
+    )
+    for outcome, blocks in outcomes:
+        of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
+        run_report = report("failed", [of])
+        run_report.decision = decided(outcome, word_of(of, "suspicious", (0, 2), (10, 10), p_value=0.03))
+        run_report.blocking = [of.case_id] * blocks
+        page = page_of(folder, run_report)
+        # In the list the word is that of the statistics alone.
+        words = [page.column("word"), page.column("tags"), page.index["header"]["counts"]]
+        yield f"{outcome}, blocks: {blocks}", [*words, page.cases[of.case_id]["decision"]]
     scores = (0.7, 0.7, 0.7, 0.9, 1.0)
     assert sum(scores) / len(scores) < 0.8
     cases = [case(f"c{at}", "passed", metric(TRAJECTORY, score, threshold=0.8)) for at, score in enumerate(scores)]
+    index = page_of(folder, report("passed", cases)).index
+    yield "a mean that only rounding keeps from its threshold meets it", index["metrics"][0]["now"]
+    made = history_samples.report(history_samples.case("a", "1"), day=0)
+    assert page_of(folder, made).index["trend"] is None
+    made.history = extend(None, made)
+    yield "a recorded run is its last row", page_of(folder, made).index["trend"]
+    made = SAMPLES["failed"]()
+    said = {"failed": "1 of 2 cases", "budget": "The budget is used up"}
+    made.reasons = [Reason(code=code, message=message) for code, message in said.items()]
+    usages = [("agent", "a"), ("agent-again", "a"), (PURPOSE, "a"), (PURPOSE, "u"), ("safety_v1", "j")]
+    made.case_usage = [CaseUsageReport(case_id="x", purpose=purpose, model=model, calls=1) for purpose, model in usages]
+    made.model_usage = [ModelUsageReport(model=model, calls=1) for model in "auj"]
+    index = page_of(folder, made).index
+    yield "what headline and list do not say", [index["header"]["reasons"], index["about"]["usage"]]
+    page = page_of(folder, big(4, size=10), detail="failing")
+    turns = [bool(item["runs"][0]["turns"]) for item in page.cases.values()]
+    yield "conversations of cases that need attention", [turns, page.index["left_out"]]
+    # Without words they have no value of a tool.
+    yield "causes without words", page_of(folder, with_causes(), detail="scores").index["causes"]
 
-    page = page_of(tmp_path, report("passed", cases))
 
-    assert page.index["metrics"][0]["now"] == 0.8
+def test_page__parts_of_few_runs(tmp_path: Path) -> None:
+    """UPDATE_GOLDEN=1 writes them."""
+    lines = [f"{name}: {json.dumps(part, ensure_ascii=False)}\n" for name, part in parts(tmp_path)]
+    check("golden_page_parts.txt", "".join(lines))
 
 
 def instructed(*instructions: str) -> Invocation:
@@ -291,16 +302,6 @@ def test_detail__scores_has_no_text_of_agents_and_users(tmp_path: Path) -> None:
     assert secret not in page.html
     assert page.index["level"] == 5
     assert page.column("scores")[-1] == [0.0, None]
-
-
-def test_detail__failing_keeps_conversations_of_cases_that_need_attention(tmp_path: Path) -> None:
-    source = big(4, size=10)
-
-    page = page_of(tmp_path, source, detail="failing")
-
-    turns = [bool(item["runs"][0]["turns"]) for item in page.cases.values()]
-    assert turns == [False, True, False, True]
-    assert "the setting `report` is `failing`" in page.index["left_out"][0]
 
 
 def test_size__leaves_out_passing_cases_first_and_says_so(tmp_path: Path) -> None:
@@ -439,17 +440,6 @@ def trend() -> PageSource:
     return PageSource(report=head)
 
 
-def test_trend__a_recorded_run_is_its_last_row(tmp_path: Path) -> None:
-    made = history_samples.report(history_samples.case("a", "1"), day=0)
-    assert page_of(tmp_path, made).index["trend"] is None
-    made.history = extend(None, made)
-
-    trend = page_of(tmp_path, made).index["trend"]
-
-    assert len(trend["rows"]) == 1
-    assert trend["head"] is None
-
-
 WORDS = {"verdict": "failed", "status": "found", "word": "broken", "change": "renamed", "outcomes": "1", "records": "0"}
 """Fields that have a word of ours, where any will not do."""
 
@@ -503,21 +493,6 @@ def test_hostile_text__in_every_field_is_visible_and_inert(tmp_path: Path) -> No
     assert not {"a", "img", "svg", "iframe", "link", "object"} & {str(element.tag) for element in document.iter()}
 
 
-def test_header__says_what_the_headline_and_the_list_do_not(tmp_path: Path) -> None:
-    made = SAMPLES["failed"]()
-    made.reasons = [
-        Reason(code="failed", message="1 of 2 cases"),
-        Reason(code="budget", message="The budget is used up"),
-    ]
-    usages = [("agent", "a"), ("agent-again", "a"), (PURPOSE, "a"), (PURPOSE, "u"), ("safety_v1", "j")]
-    made.case_usage = [CaseUsageReport(case_id="x", purpose=purpose, model=model, calls=1) for purpose, model in usages]
-    made.model_usage = [ModelUsageReport(model=model, calls=1) for model in "auj"]
-    index = page_of(tmp_path, made).index
-    assert index["header"]["reasons"] == ["The budget is used up"]
-    whose = {usage["model"]: usage["who"] for usage in index["about"]["usage"]}
-    assert whose == {"a": "agent, user", "u": "user", "j": "judge"}
-
-
 def with_causes() -> PageSource:
     """Causes in the agent, which show their call, and an outage: cases that got no score for one reason."""
     cases = [failing(name) for name in ("lamp", "fan", "song")]
@@ -562,13 +537,6 @@ def test_write_page__is_a_stream(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
-
-
-def test_causes__without_words_have_no_value_of_a_tool(tmp_path: Path) -> None:
-    page = page_of(tmp_path, with_causes(), detail="scores")
-
-    assert page.index["causes"][0]["title"] == "find_devices returns nothing"
-    assert not [text for text in strings(page.index["causes"]) if "devices" in text and "find_devices" not in text]
 
 
 # The report's script as one piece: its files share one scope.
