@@ -101,16 +101,19 @@ def told_otherwise() -> Iterator[tuple[str, str, str]]:
     # Whatever an artifact says: it may come from a fork.
     reason = Reason(code="run-ended-otherwise", message="The results say passed, but the run ended with failure")
     yield "its reason is the headline", plain, comment_markdown(fine_run.changed(verdict="failed", reasons=[reason]))
-    before, both = (pull_request("failed", but(wrong_room()), base) for base in (fine_cases(), but(wrong_room())))
-    yield "failed on main, too", *(comment_markdown(each, links=LINKS) for each in (before, both))
+    alone = comment_markdown(pull_request("failed", but(wrong_room()), fine_cases()), links=LINKS)
+    both = pull_request("failed", but(wrong_room()), but(wrong_room()))
+    yield "failed on main, too", alone, comment_markdown(both, links=LINKS)
     worse = good("lamp_on", file=SINGLE, line=4)  # Without a line to compare it is no example.
     decision = decided("failed", word_of(worse, "worse", (9, 10), (10, 10), blocking=True, p_value=0.01))
     lower = pull_request("failed", but(wrong_room()), fine_cases(), decision=decision)
-    yield "lower, with nothing to compare", *(comment_markdown(each, links=LINKS) for each in (before, lower))
+    yield "lower, with nothing to compare", alone, comment_markdown(lower, links=LINKS)
     # The id of an old file's only case is the path, too.
-    named = [(name, f"{HOME}:{name}") for name in ("door", HOME)]
-    old = [report("failed", [failing(eval_id=name, file=HOME, case_id=each)]) for name, each in named]
-    yield "the path of an old file, once", *(comment_markdown(each, links=SHOP_LINKS) for each in old)
+    door, old = (
+        report("failed", [failing(eval_id=name, file=HOME, case_id=f"{HOME}:{name}")]) for name in ("door", HOME)
+    )
+    shown = comment_markdown(door, links=SHOP_LINKS)
+    yield "the path of an old file, once", shown, comment_markdown(old, links=SHOP_LINKS)
     sample = situation("one-cause")
     anchored = dataclasses.replace(sample.links, pull_request=7)
     yield "lines lead to the diff", comment("one-cause"), comment_markdown(sample.report, links=anchored)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -311,37 +312,25 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "message"),
-    [
+def test_run_and_validate__mistake_in_the_policy_ends_with_exit_code_2(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text, line, message in (
         ('[[policy]]\nmetric = "safety_v1"\ntreshold = 1', 3, "[policy-invalid] There is no `treshold`"),
         ('[[policy]]\ncases = "evals/x.test.json"\nalpha = 0.1', 1, "[policy-matches-nothing] `evals/x.test.json`"),
         (f"{LAMP_HELD}expires = {SOON}", 2, "[quarantine-too-many] 1 of 2 cases is quarantined"),
+        (f"max-quarantined = 0.5\n{LAMP_HELD}expires = 2020-01-31", 3, "[quarantine-expired]"),
         ('gate = "regression"', 1, "[setting-invalid]"),
-    ],
-)
-def test_run__mistake_in_the_policy_ends_with_exit_code_2(
-    repository: Path, capsys: pytest.CaptureFixture[str], text: str, line: int, message: str
-) -> None:
-    (repository / "agent-eval.toml").write_text(text, encoding="utf-8")
-
-    assert main(["run", "--output-dir", "out"]) == 2
-
-    out = " ".join(capsys.readouterr().out.split())
-    assert f"agent-eval.toml:{line}" in out
-    assert message in out
-    report = json.loads((repository / "out" / "results.json").read_text("utf-8"))
-    assert [(problem["file"], problem["line"]) for problem in report["problems"] if problem["severity"] == "error"] == [
-        ("agent-eval.toml", line)
-    ]
+    ):
+        (repository / "agent-eval.toml").write_text(text, encoding="utf-8")
+        for command in (["run", "--output-dir", "out"], ["validate"]):
+            assert main(command) == 2
+            out = " ".join(capsys.readouterr().out.split())
+            assert re.search(rf"agent-eval.toml[: ]{line}\b", out)
+            assert message in out
+        report = json.loads((repository / "out" / "results.json").read_text("utf-8"))
+        errors = [problem for problem in report["problems"] if problem["severity"] == "error"]
+        assert [(problem["file"], problem["line"]) for problem in errors] == [("agent-eval.toml", line)]
     assert not list(repository.rglob("started"))
-
-
-def test_validate__mistake_in_the_policy(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (repository / "agent-eval.toml").write_text(
-        f"max-quarantined = 0.5\n{LAMP_HELD}expires = 2020-01-31", encoding="utf-8"
-    )
-    assert main(["validate"]) == 2
-    assert "[quarantine-expired]" in capsys.readouterr().out
     (repository / "agent-eval.toml").write_text("[[policy]]\nalpha = 0.1", encoding="utf-8")
     assert main(["validate"]) == 0

@@ -179,9 +179,7 @@ def test_show__what_is_printed(show: Show, tmp_path: Path) -> None:
 
 
 def test_show__the_cases_of_a_cause_as_json(show: Show, tmp_path: Path) -> None:
-    run = results()
-    run.causes = [CAUSE]
-    write(tmp_path / "agent-eval-results", run)
+    write(tmp_path / "agent-eval-results", results().changed(causes=[CAUSE]))
     shown = json.loads(show("--format", "json", "cause:1")[1])
     assert [cause["message"] for cause in shown["causes"]] == ["find_devices returned nothing"]
     assert [(case["case_id"], case["conversation"]["run"]) for case in shown["cases"]] == [(f"{FILE}:lamp", 1)]
@@ -421,13 +419,10 @@ def test_view__what_can_not_be_read_is_one_sentence(tmp_path: Path, capsys: pyte
             assert view(*arguments, "--output", tmp_path / "page.html") == 2
             printed = capsys.readouterr()
             assert message in printed.err and printed.err.count("\n") == 1 and not printed.out
-    assert not (tmp_path / "page.html").exists()
-
-
-def test_view__wrong_options(tmp_path: Path) -> None:
     for wrong in (["--report", "off"], ["--size", "0.5"]):
         with pytest.raises(SystemExit, match="2"):
-            view(write_results(tmp_path / "results", lamp_report()), *wrong)
+            view(good, *wrong)
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_view__what_is_there_is_kept_if_the_page_can_not_be_written(
