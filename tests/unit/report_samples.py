@@ -250,6 +250,14 @@ def outage() -> CaseReport:
     return case("weather_question", "errored", line=120, reason=reason, errors={0: error})
 
 
+def ended_by(*kinds: str, status: CaseStatus = "failed") -> list[CaseReport]:
+    """A case for each kind of error that ended it."""
+    owner = "agent" if status == "failed" else "provider"
+    errors = [RunError(kind=kind, owner=owner, message="It is away.") for kind in kinds]
+    cases = [case(name, "failed", errors={0: error}) for name, error in zip("xyz", errors, strict=False)]
+    return [item.changed(status=status) for item in cases]
+
+
 def passed() -> RunReport:
     return report(
         "passed",

@@ -12,7 +12,20 @@ from golden_files import check, check_names
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_pages import nothing_of_theirs
-from report_samples import EVIL, RESPONSE, SAMPLES, TRAJECTORY, case, failed, good, metric, report, saying, turn_of
+from report_samples import (
+    EVIL,
+    RESPONSE,
+    SAMPLES,
+    TRAJECTORY,
+    case,
+    ended_by,
+    failed,
+    good,
+    metric,
+    report,
+    saying,
+    turn_of,
+)
 from rich.cells import cell_len
 
 from agent_eval.report.phrases import next_step, next_text, pass_rates_notices, say
@@ -22,6 +35,7 @@ from agent_eval.report.renderers.junit import junit_xml
 from agent_eval.report.views import Links, usage_line, view_of
 from agent_eval.results.causes import CauseCode, Place
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
+from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     ModelUsageReport,
     PassRates,
@@ -140,6 +154,14 @@ def of_few_runs() -> Iterator[tuple[str, str]]:
     asked.conversation = ConversationReport(run=0, turns=[said])
     for medium in (console, comment_markdown, summary_markdown):
         yield f"a reason of several lines: {medium.__name__}", medium(report("failed", [asked]))
+    alone, slow = (report("failed", ended_by(*[kind] * 2)) for kind in ("agent-no-answer", "deadline"))
+    yield "what did not answer does not crash elsewhere", console(alone)
+    yield "timed out", "\n".join([console(slow), *annotation_commands(slow)])
+    hint = "The package index could not be reached: run the job again, or check UV_DEFAULT_INDEX and the proxies."
+    error = RunError(kind="agent-environment", owner="provider", message="uv ended with exit code 2", hint=hint)
+    for medium in (console, comment_markdown, summary_markdown):
+        text = medium(report("inconclusive", [case("x", "errored", errors={0: error})]))
+        yield f"an installation that a server ended: {medium.__name__}", text
     yield "verbose, without a comparison", console(passing(3, 1), verbose=True)
     yield "verbose, with extra runs", console(SITUATIONS["flaky"]().report, width=200, verbose=True)
     costly = SITUATIONS["mixed"]().report

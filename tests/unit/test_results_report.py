@@ -232,9 +232,6 @@ def test_merge__runs_and_cases_keep_their_order_and_a_later_run_replaces_its_nam
 # ADK's results of an eval set: as a recording, and written for `adk web`.
 
 
-REAL = Path(__file__).parents[1] / "data" / "adk_web" / "home.evalset_result.json"
-
-
 def write(path: Path, value: Any) -> Path:
     path.write_text(json.dumps(value), encoding="utf-8")
     return path
@@ -340,15 +337,6 @@ def test_export_adk__refusals_write_nothing(
     assert capsys.readouterr().err
     assert not list(adk_results.rglob("*.evalset_result.json"))
     assert not list(elsewhere.iterdir())
-
-
-def test_real_result__is_read(tmp_path: Path) -> None:
-    result = adk_set_result(json.loads(REAL.read_text(encoding="utf-8")))
-    [case] = result.eval_case_results
-    assert case.eval_id == "room_is_remembered"
-    assert [
-        len(tool_calls(turn.actual_invocation.intermediate_data)) for turn in case.eval_metric_result_per_invocation
-    ] == [1, 1, 1]
 
 
 # Who gets what we wrote as root.
