@@ -34,16 +34,14 @@ from test_fuzzed_inputs import INPUTS, SEED, mutated
 
 from agent_eval.agents.recorded import check_recording
 from agent_eval.commands.start import render_text
-from agent_eval.core.content import model_message, text_of, user_message
+from agent_eval.core.content import text_of
 from agent_eval.core.files import MAX_TEXT
-from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.core.problem import has_error
 from agent_eval.evalset.json import eval_set_text, write_text
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models import EvalSet
 from agent_eval_workbench.sources.cases import eval_cases
 from agent_eval_workbench.sources.conformance import LARGEST
-from agent_eval_workbench.sources.conversation import Place, UnusableConversation, until_last_answer
 from agent_eval_workbench.sources.reading import Source, read_source
 
 # Sessions of ADK, its session databases (old, locked, damaged or made to do harm) and traces become eval cases.
@@ -107,6 +105,16 @@ def broken_span(changes: dict[str, Any]) -> dict[str, Any]:
     value = otlp(*otel_turn())
     value["resourceSpans"][0]["scopeSpans"][0]["spans"][1] |= changes
     return value
+
+
+def result_of(*answers: str | None) -> dict[str, Any]:
+    """A result of ADK with a turn for each answer; None is none."""
+    result = adk_result()
+    [turns] = [case["eval_metric_result_per_invocation"] for case in result["eval_case_results"]]
+    [invocation] = [turn.pop("actual_invocation") for turn in turns]
+    said = [answer if answer is None else {"parts": [{"text": answer}]} for answer in answers]
+    turns[:] = [{**turns[0], "actual_invocation": {**invocation, "final_response": each}} for each in said]
+    return result
 
 
 def in_lines(*values: Any) -> str:
@@ -189,6 +197,10 @@ TEXTS: dict[str, Any] = {
     "a user who only thinks": session([event("user", [{"thought": True, "text": "hm"}]), *turn()[1:]]),
     "an answer before the first question": session([event("home", [{"text": "earlier"}], "e-0"), *turn()]),
     "an odd time": session([turn()[0] | {"timestamp": 10**400}, *turn()[1:]]),
+    **{
+        f"a result with the answers {answers}": result_of(*answers)
+        for answers in (["Yes.", ""], ["", "Yes."], ["", None], [None, "Yes."])
+    },
     "a turn of approval": session(APPROVED),
     "parts that are no text": session(asked_with(*OTHER_PARTS)),
     "too much data, in one of two sessions": [session(asked_with(LARGE_IMAGE)), session(id="s-2")],
@@ -230,27 +242,6 @@ def test_read_source__texts(tmp_path: Path) -> None:
     scoped = "state of the app and the user, asked for"
     blocks[scoped] = told(read(session(state=STATE), tmp_path, ("app", "user")))
     check("golden_sources.txt", "\n".join(f"== {name}\n{text}" for name, text in blocks.items()))
-
-
-@pytest.mark.parametrize(
-    ("answers", "kept"), [(["Yes.", ""], 1), (["", "Yes."], 2), (["", None], 0), ([None, "Yes."], 0)]
-)
-def test_until_last_answer__of_results_recordings_and_traces(answers: list[str | None], kept: int) -> None:
-    turns = [
-        Invocation(
-            user_content=user_message("Well?"),
-            final_response=None if answer is None else model_message(answer),
-            intermediate_data=IntermediateData(),
-        )
-        for answer in answers
-    ]
-    place = Place(file="x.json")
-    if not kept:
-        with pytest.raises(UnusableConversation, match="answer"):
-            until_last_answer(turns, "Run `a`", place)
-        return
-    left, problems = until_last_answer(turns, "Run `a`", place)
-    assert (len(left), len(problems)) == (kept, len(turns) - kept)
 
 
 @pytest.mark.parametrize(
