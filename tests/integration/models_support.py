@@ -64,3 +64,21 @@ async def failure_of(pool: ModelPool, request: ModelRequest) -> ModelFailure:
     except ModelFailure as failure:
         return failure
     raise AssertionError(f"answered: {reply}")
+
+
+async def told(pool: ModelPool, *requests: ModelRequest) -> str:
+    """The replies or failures, and the bill of each case."""
+    lines = []
+    for request in requests:
+        try:
+            reply = await pool.generate(request)
+            lines.append(f"answered {reply.value or reply.text} in {reply.calls} calls")
+        except ModelFailure as failure:
+            assert len(failure.message) < 600
+            lines.append(f"{failure.kind} in {failure.calls} calls: {failure.message} {failure.hint or ''}".rstrip())
+    lines += [
+        f"{entry.calls} calls, {entry.failures} failures, {entry.replies} replies, {entry.cached_replies} cached, "
+        f"{entry.usage.input_tokens} tokens, cost {entry.cost}"
+        for entry in pool.ledger.entries()
+    ]
+    return "\n    ".join([*lines, f"{pool.meter.spent.tokens} tokens spent"])

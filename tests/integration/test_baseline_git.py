@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -32,7 +34,7 @@ from agent_eval.github.forge import GitHub
 TOKEN = "ghs_" + "k" * 36
 
 
-def test_git__commits_parents_and_the_merge_base(repo: Repo) -> None:
+def test_git__what_it_answers(repo: Repo, tmp_path: Path) -> None:
     first = repo.commit({"a": "1"})
     base = repo.commit({"a": "2"})
     repo.branch("feature", first)
@@ -42,64 +44,57 @@ def test_git__commits_parents_and_the_merge_base(repo: Repo) -> None:
 
     assert git.commit("HEAD") == git.commit(merged) == merged
     assert git.commit("refs/heads/main") == base
-    assert git.commit("no-such-branch") is None
-    assert git.commit("-x") is None
-    assert git.commit("f" * 40) is None
-    assert git.parents(merged) == (base, head)
-    assert git.parents(first) == ()
-    assert git.merge_base(base, head) == first
-    assert git.first_parents(merged, 10) == [merged, base, first]
-    assert git.first_parents(merged, 2) == [merged, base]
-    assert git.is_shallow() is False
-    assert git.changes(base, merged) == {"b": "A"}
+    assert [git.commit(name) for name in ("no-such-branch", "-x", "f" * 40)] == [None] * 3
+    assert (git.parents(merged), git.parents(first), git.merge_base(base, head)) == ((base, head), (), first)
+    assert (git.first_parents(merged, 10), git.first_parents(merged, 2)) == ([merged, base, first], [merged, base])
+    assert (git.is_shallow(), git.changes(base, merged)) == (False, {"b": "A"})
 
-
-def test_git__a_shallow_clone_finds_its_base_and_fetches_just_that(repo: Repo, tmp_path: Path) -> None:
-    repo.commit({"a": "1"})
-    base = repo.commit({"a": "2"})
-    repo.branch("feature")
-    head = repo.commit({"b": "1"})
-    clone = repo.shallow_checkout(repo.merge("feature", "main"), tmp_path / "clone")
+    clone = repo.shallow_checkout(merged, tmp_path / "clone")
     git = clone.opened()
-
-    assert git.is_shallow() is True
-    assert git.parents(clone.head) == (base, head)
-    assert git.commit(base) is None
+    assert (git.is_shallow(), git.parents(clone.head), git.commit(base)) == (True, (base, head), None)
     git.need(base, Remote())
-    assert git.commit(base) == base
-    assert git.changes(base, clone.head) == {"b": "A"}
-    assert git.first_parents(base, 10) == [base]
-    assert git.entry(base, PurePosixPath("a")) is not None
+    assert (git.commit(base), git.first_parents(base, 10)) == (base, [base]), "just that is fetched"
+    assert (git.changes(base, merged), git.entry(base, PurePosixPath("a")) is None) == ({"b": "A"}, False)
     before = set(clone.root.rglob("*"))
     git.need(base, Remote(url="nowhere"))  # it is here: nobody is asked
     assert set(clone.root.rglob("*")) == before
 
-
-def test_git__fetching_does_not_cut_off_the_history_of_a_full_clone(repo: Repo, tmp_path: Path) -> None:
-    repo.commit({"a": "1"})
-    old = repo.head
-    clone = tmp_path / "clone"
-    repo.git("clone", "-q", str(repo.root), str(clone))
-    new = repo.commit({"a": "2"})
-    git = Repo(clone).opened()
-    fetch_head = clone / ".git" / "FETCH_HEAD"
-
+    # Fetching does not cut off the history of a full clone, and moves nothing.
+    repo.git("checkout", "-q", "main")
+    full = Repo(tmp_path / "full")
+    repo.git("clone", "-q", str(repo.root), str(full.root))
+    new = repo.commit({"a": "3"})
+    git = full.opened()
     git.need(new, Remote())
-
-    assert git.is_shallow() is False
-    assert git.first_parents(new, 10) == [new, old]
-    assert not fetch_head.exists()
-    assert git.commit("refs/remotes/origin/main") == old
+    assert (git.is_shallow(), git.first_parents(new, 10)) == (False, [new, base, first])
+    assert not (full.root / ".git" / "FETCH_HEAD").exists()
+    assert git.commit("refs/remotes/origin/main") == base
 
 
-@pytest.mark.parametrize("sha", ["HEAD", "--upload-pack=touch x", "", "abc", "F" * 40])
-def test_git__only_full_hashes_get_into_a_command(repo: Repo, sha: str) -> None:
-    repo.commit({"a": "1"})
+def test_git__what_it_refuses(repo: Repo, tmp_path: Path) -> None:
+    commit = repo.commit({"a/b": "1"})
     git = repo.opened()
-
-    for ask in (git.parents, git.blob, lambda item: git.need(item, Remote()), lambda item: git.first_parents(item, 1)):
-        with pytest.raises(GitError, match="is not the full sha of a commit"):
-            ask(sha)
+    asks: dict[str, Callable[[], object]] = {
+        "outside of a checkout": lambda: open_git(tmp_path, ENVIRON),
+        "without git": lambda: repo.opened(environ={"PATH": str(tmp_path)}).commit("HEAD"),
+        "a path with a line break": lambda: git.entry(commit, PurePosixPath("a\nb")),
+    }
+    for sha in ("HEAD", "--upload-pack=touch x", "", "abc", "F" * 40):
+        asks |= {f"the parents of {sha!r}": partial(git.parents, sha), f"the file {sha!r}": partial(git.blob, sha)}
+        asks[f"what is before {sha!r}"] = partial(git.first_parents, sha, 1)
+        asks[f"fetching {sha!r}"] = partial(git.need, sha, Remote())
+    for url in ("origin", "ssh://git@github.com/o/r", "https://user@github.com/o/r", "ext::sh -c x"):
+        asks[f"a token for {url}"] = partial(git.need, "e" * 40, Remote(url=url, token=TOKEN))
+    said = []
+    for question, ask in asks.items():
+        with pytest.raises(GitError) as refused:
+            ask()
+        assert TOKEN not in f"{refused.value!r} {refused.value.message}"
+        text = f"{refused.value.message} {refused.value.hint or ''}".rstrip().replace(str(tmp_path), "FOLDER")
+        said.append(f"{question}: {text}\n")
+    check("golden_git_refusals.txt", "".join(said))
+    with pytest.raises(GitError, match="is outside repository"):
+        git.entry(commit, PurePosixPath("../a"))
 
 
 def test_git__entries_distinguish_files_from_what_only_looks_like_one(repo: Repo) -> None:
@@ -117,24 +112,17 @@ def test_git__entries_distinguish_files_from_what_only_looks_like_one(repo: Repo
         (repo.root / name).symlink_to(target)
     commit = repo.commit({})
     git = repo.opened()
-
-    baseline = git.entry(commit, PurePosixPath("a b/ü.json"))
-    assert baseline is not None
-    assert (baseline.size, git.blob(baseline.blob)) == (2, b"{}")
-    star = git.entry(commit, PurePosixPath("*"))
-    assert star is not None
-    assert git.blob(star.blob) == b"star"
-    for name in ("link", "chain", "folder/ü.json"):
-        assert git.entry(commit, PurePosixPath(name)) == baseline, name
-    for name in ("a b", "folder", "outside", "above", "nowhere", "loop"):
+    found = {}
+    for name in ("a b/ü.json", "*", *links, "folder/ü.json", "a b", "ü.json", "x missing", "*/x"):
         entry = git.entry(commit, PurePosixPath(name))
-        assert entry is not None and entry.size is None, name
-    for name in ("ü.json", "x missing", "*/x"):
-        assert git.entry(commit, PurePosixPath(name)) is None, name
-    with pytest.raises(GitError, match="has a line break"):
-        git.entry(commit, PurePosixPath("a\nb"))
-    with pytest.raises(GitError, match="is outside repository"):
-        git.entry(commit, PurePosixPath("../a"))
+        found[name] = entry and (git.blob(entry.blob) if entry.size is not None else "no file")
+
+    assert found == {
+        **dict.fromkeys(("a b/ü.json", "link", "chain", "folder/ü.json"), b"{}"),
+        "*": b"star",
+        **dict.fromkeys(("a b", "folder", "outside", "above", "nowhere", "loop"), "no file"),
+        **dict.fromkeys(("ü.json", "x missing", "*/x")),
+    }
 
 
 def test_git__is_not_led_elsewhere_by_our_environment(repo: Repo, tmp_path: Path) -> None:
@@ -195,17 +183,6 @@ def test_git__a_directory_that_looks_like_a_bare_repository_is_just_a_directory(
     assert not mark.exists()
 
 
-def test_git__outside_of_a_checkout(tmp_path: Path) -> None:
-    with pytest.raises(GitError, match="is not in a git checkout"):
-        open_git(tmp_path, ENVIRON)
-
-
-def test_git__without_git(repo: Repo, tmp_path: Path) -> None:
-    repo.commit({"a": "1"})
-    with pytest.raises(GitError, match="git could not be started"):
-        repo.opened(environ={"PATH": str(tmp_path)}).commit("HEAD")
-
-
 def test_git__a_git_that_hangs_is_killed_with_its_helpers(repo: Repo, tmp_path: Path) -> None:
     repo.commit({"a": "1"})
     (tmp_path / "bin").mkdir()
@@ -250,13 +227,6 @@ def test_git__the_token_does_not_follow_a_redirect(repo: Repo) -> None:
         repo.opened().need("e" * 40, Remote(url=f"{forge.url}/octo/bots", token=TOKEN))
 
     assert [request.path for request in forge.received if request.path.startswith("/evil")] == []
-
-
-@pytest.mark.parametrize("url", ["origin", "ssh://git@github.com/o/r", "https://user@github.com/o/r", "ext::sh -c x"])
-def test_git__a_token_is_for_http_only(repo: Repo, url: str) -> None:
-    repo.commit({"a": "1"})
-    with pytest.raises(GitError, match="A token is sent to http"):
-        repo.opened().need("e" * 40, Remote(url=url, token=TOKEN))
 
 
 @as_root
@@ -442,6 +412,7 @@ def test_pin__which_commit_a_run_is_compared_with(story: Story, github: FakeGitH
     find("a push to another branch, in a shallow clone", push(story.head, "feature"), clone, forge)
     find("a push to another branch, in a shallow clone without GitHub", push(story.head, "feature"), clone)
     find("on a laptop", GitHubEvent(), story.at(story.head))
+    find("on a laptop, without git", GitHubEvent(), NO_GIT)
     story.repo.git("branch", "release/1", story.old)
     story.repo.git("tag", "first", story.old)
     for name in ("release/1", "first", story.tip, "--output=x", "mian"):

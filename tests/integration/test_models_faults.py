@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import itertools
 import json
+import re
 import time
 from collections import Counter
 from contextlib import suppress
@@ -15,12 +16,13 @@ from typing import Any
 
 import pytest
 from fake_gemini import Answer, BadRequest, FakeGemini, Fault, GenerateRequest, check_body
-from models_support import GOOD, MODEL, QUICK, ask, completion, failure_of, good, pool_at, quick
+from golden_files import check
+from models_support import GOOD, MODEL, QUICK, ask, completion, failure_of, good, pool_at, quick, told
 from upload_server import Received, Reply, upload_server
 
 from agent_eval.models.cache import key_of
 from agent_eval.models.pool import open_models
-from agent_eval.models.protocol import ModelFailure, Replies, TapedReply
+from agent_eval.models.protocol import ModelFailure, ModelRequest, Replies, TapedReply
 from agent_eval.models.settings import Budget, ModelSettings
 from agent_eval.net.retry import Retry
 from agent_eval_workbench.exports.client import Client, UploadError
@@ -205,73 +207,38 @@ async def test_cancelling__leaves_the_pool_usable() -> None:
 # Cached and replayed replies, through the whole pool.
 
 
-async def test_cache__calls_and_bills_once(tmp_path: Path) -> None:
-    with FakeGemini(good) as server:
-        async with pool_at(server, quick(cache=tmp_path)) as pool:
-            first = await pool.generate(ask(case_id="a", purpose="p"))
-            again = await pool.generate(ask(case_id="a", purpose="p"))
-            await pool.generate(ask(sample=1))
-            await pool.generate(ask(run=1))
-        async with pool_at(server, quick(cache=tmp_path, budget=Budget(max_calls=0))) as later:
-            cached = await later.generate(ask())
-            assert (await failure_of(later, ask(sample=7))).kind == "budget"
-        assert server.stats.requests == 3
-        async with pool_at(server) as without:
-            await without.generate(ask())
-        assert server.stats.requests == 4
-    assert (first.cached, first.calls) == (False, 1)
-    assert (again.cached, again.calls) == (cached.cached, cached.calls) == (True, 0)
-    assert again.value == cached.value == first.value
-    assert again.usage == first.usage
-    entry = next(entry for entry in pool.ledger.entries() if entry.case_id == "a")
-    assert (entry.calls, entry.replies, entry.cached_replies) == (1, 1, 1)
+async def test_cache__what_is_kept_and_what_is_asked_again(tmp_path: Path) -> None:
+    said = []
+    other = GOOD.replace("yes", "no")
 
+    async def asked(situation: str, server: FakeGemini, *requests: ModelRequest, **settings: Any) -> None:
+        before = server.stats.requests
+        async with pool_at(server, quick(**{"cache": tmp_path, **settings})) as pool:
+            text = await told(pool, *requests)
+        said.append(f"{situation}\n    {text}; {server.stats.requests - before} requests\n")
 
-async def test_cache__contains_no_failures_and_no_secrets(tmp_path: Path) -> None:
-    with FakeGemini(lambda _: Answer.text("prose")) as server:
-        async with pool_at(server, quick(cache=tmp_path)) as pool:
-            assert (await failure_of(pool, ask())).kind == "malformed"
-    with FakeGemini(good, faults=[Fault(kind=503)]) as server:
-        settings = quick(cache=tmp_path, retry=Retry(attempts=1))
-        async with pool_at(server, settings) as pool:
-            assert (await failure_of(pool, ask())).kind == "unavailable"
-            assert not list(tmp_path.rglob("*.json"))
-            await pool.generate(ask("a very private prompt"))
-    (file,) = tmp_path.rglob("*.json")
-    assert b"private" not in file.read_bytes() and b"a-key" not in file.read_bytes()
-
-
-async def test_cache__is_bound_to_the_endpoint(tmp_path: Path) -> None:
-    with FakeGemini(good) as first, FakeGemini(lambda _: Answer.text(GOOD.replace("yes", "no"))) as second:
-        async with pool_at(first, quick(cache=tmp_path)) as pool:
-            await pool.generate(ask())
-        async with pool_at(second, quick(cache=tmp_path)) as pool:
-            reply = await pool.generate(ask())
-    assert reply.value == {"verdict": "no", "why": "because"}
-
-
-async def test_cache__ignores_replies_that_no_longer_fit(tmp_path: Path) -> None:
-    with FakeGemini(good) as server:
-        async with pool_at(server, quick(cache=tmp_path)) as pool:
-            await pool.generate(ask())
-        (file,) = tmp_path.rglob("*.json")
-        file.write_text(file.read_text("utf-8").replace("yes", "maybe"), encoding="utf-8")
-        async with pool_at(server, quick(cache=tmp_path)) as pool:
-            reply = await pool.generate(ask())
-    assert (reply.cached, reply.value) == (False, {"verdict": "yes", "why": "because"})
-
-
-async def test_replay__needs_no_key_and_no_provider(tmp_path: Path) -> None:
-    with FakeGemini(good) as server:
-        async with pool_at(server, quick(cache=tmp_path)) as pool:
-            await pool.generate(ask())
+    mine = ask(case_id="a", purpose="p")
+    with FakeGemini(lambda _: Answer.text("prose")) as prose, FakeGemini(good, faults=[Fault(kind=503)]) as down:
+        await asked("no failure is kept", prose, ask())
+        await asked("no failure is kept", down, ask(), retry=Retry(attempts=1))
+        assert not list(tmp_path.rglob("*.json"))
+    with FakeGemini(good) as server, FakeGemini(lambda _: Answer.text(other)) as second:
+        await asked("the same question, another sample, another run", server, mine, mine, ask(sample=1), ask(run=1))
+        await asked("later, without money", server, ask(), ask(sample=7), budget=Budget(max_calls=0))
+        await asked("without a cache", server, ask(), cache=None)
+        await asked("another server", second, ask())
+        for file in tmp_path.rglob("*.json"):
+            assert b"a-key" not in file.read_bytes() and b"Is it?" not in file.read_bytes(), "no secrets"
+            file.write_text(file.read_text("utf-8").replace('"yes', '"maybe').replace('\\"yes', '\\"maybe'), "utf-8")
+        await asked("replies that no longer fit", server, ask(), ask())
     async with open_models(ModelSettings(offline=True, cache=tmp_path), {}, models=[MODEL]) as pool:
         assert await pool.prepare() == []
-        reply = await pool.generate(ask())
-        failure = await failure_of(pool, ask(sample=3, run=1, case_id="f:x", purpose="safety_v1"))
-    assert (reply.cached, reply.value) == (True, {"verdict": "yes", "why": "because"})
-    assert failure.kind == "replay-miss"
-    assert "(safety_v1 of f:x, run 2, sample 4)" in failure.message
+        missing = ask(sample=3, run=1, case_id="f:x", purpose="safety_v1")
+        said.append(f"a replay, without a key\n    {await told(pool, ask(), missing)}\n")
+        for text in ("", "{", "[" * 100_000, '{"verdict": "maybe", "why": "x"}', "::error::x"):
+            request = ask("Taped?", replies=Replies(taped={key_of(ask("Taped?")): TapedReply(text=text)}))
+            assert (await failure_of(pool, request)).kind == "malformed", "a tape has no reply that fits"
+    check("golden_model_cache.txt", re.sub(r"http://127[\d.:]+\d", "URL", "".join(said)))
 
 
 @pytest.mark.parametrize("offline", [False, True])
@@ -296,14 +263,6 @@ async def test_tape__answers_what_it_was_given_in_any_run_and_costs_nothing(offl
             missed = await failure_of(pool, replace(again[0], sample=2))
             assert missed.kind == "replay-miss"
         assert server.stats.requests == requests
-
-
-@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"verdict": "maybe", "why": "x"}', "::error::x"])
-async def test_tape__a_reply_that_is_none_is_malformed(text: str) -> None:
-    key = key_of(ask())
-    async with open_models(ModelSettings(offline=True), {}, models=[MODEL]) as pool:
-        failure = await failure_of(pool, ask(replies=Replies(taped={key: TapedReply(text=text)})))
-    assert failure.kind == "malformed"
 
 
 async def test_prepare__does_not_wait_for_clients_with_a_key() -> None:
