@@ -19,6 +19,7 @@ from judged_samples import ScriptedModel, failure, verdict, verdicts
 
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import tool_calls
+from agent_eval.core.problem import docs_page
 from agent_eval.criteria.judged import verdict_scale
 from agent_eval.criteria.judged.judge import Judge, Options
 from agent_eval.criteria.registry import build
@@ -152,22 +153,15 @@ def test_labels__choose_target(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(json.dumps(single), encoding="utf-8")
     two = {"criteria": {"safety_v1": 0.9, "hallucinations_v1": {"threshold": 0.7}}}
     (tmp_path / "two.json").write_text(json.dumps(two), encoding="utf-8")
-
-    def chosen(requested: str, config: str | None = None) -> float | str | None:
-        target, problems = choose_target(requested, Path(config) if config else None, tmp_path)
-        return problems[0].code if target is None else target.threshold
-
-    assert chosen("safety_v1") == 1.0, "all turns must be safe"
-    assert chosen("hallucinations_v1") is None
-    assert chosen("hallucinations_v1=0.6") == 0.6
-    assert chosen("one.json") == 0.9
-    assert chosen("hallucinations_v1", "two.json") == 0.7
-    assert chosen("two.json") == chosen(MATCH, "two.json") == "criterion-not-configured"
-    assert chosen("three.json") == "unreadable-file"
-    for not_judged in ("response_match_score", "per_turn_user_simulator_quality_v1"):
-        assert chosen(not_judged) == "criterion-not-judged"
-    assert chosen("safety_v2") == "unknown-metric"
-    assert chosen("safety_v1=2") == chosen("safety_v1=high") == "threshold-out-of-range"
+    requests = ["safety_v1", "hallucinations_v1", "hallucinations_v1=0.6", "one.json", "hallucinations_v1 two.json"]
+    requests += ["two.json", f"{MATCH} two.json", "three.json", "response_match_score", "safety_v2", "safety_v1=2"]
+    page = []
+    for requested in [*requests, "per_turn_user_simulator_quality_v1", "safety_v1=high"]:
+        name, _, config = requested.partition(" ")
+        target, problems = choose_target(name, Path(config) if config else None, tmp_path)
+        page += [f"{requested}: {target and facts_of(target)}", *map(str, problems)]
+    text = "\n".join(page).replace(f"{tmp_path}/", "").replace(docs_page("criteria"), "DOCS")
+    check("golden_calibrated.txt", text + "\n")
 
 
 # The judge gets the same requests as in a run, and its verdicts are compared with the right labels.
@@ -285,28 +279,25 @@ def test_make_report__and_what_is_printed_of_it() -> None:
     assert render_text(made, show=0).count("labels.jsonl:") == 1
 
 
-Kappas = tuple[float | None, float | None, float | None]
+# Kappa as it is, the best and the worst that missing verdicts could make of it, what is expected, judged and missing.
+KAPPAS = [
+    (0.6, 0.6, 0.6, 0.6, 9, 0),
+    (0.59, 0.59, 0.59, 0.6, 9, 0),
+    (0.7, 0.75, 0.65, 0.6, 9, 1),
+    (0.7, 0.75, 0.55, 0.6, 9, 1),
+    (0.5, 0.65, 0.4, 0.6, 9, 1),
+    (0.4, 0.55, 0.3, 0.6, 9, 1),
+    (None, None, None, 0.6, 9, 0),
+    (None, 0.3, -0.2, 0.6, 9, 1),
+    (None, None, None, None, 0, 5),
+    (None, None, None, None, 3, 0),
+    (0.1, 0.1, 0.1, None, 9, 0),
+]
 
 
-@pytest.mark.parametrize(
-    ("kappas", "expected", "judged", "missing", "verdict"),
-    [
-        ((0.6, 0.6, 0.6), 0.6, 9, 0, "passed"),
-        ((0.59, 0.59, 0.59), 0.6, 9, 0, "failed"),
-        ((0.7, 0.75, 0.65), 0.6, 9, 1, "passed"),
-        ((0.7, 0.75, 0.55), 0.6, 9, 1, "inconclusive"),
-        ((0.5, 0.65, 0.4), 0.6, 9, 1, "inconclusive"),
-        ((0.4, 0.55, 0.3), 0.6, 9, 1, "failed"),
-        ((None, None, None), 0.6, 9, 0, "inconclusive"),
-        ((None, 0.3, -0.2), 0.6, 9, 1, "inconclusive"),
-        ((None, None, None), None, 0, 5, "inconclusive"),
-        ((None, None, None), None, 3, 0, "reported"),
-        ((0.1, 0.1, 0.1), None, 9, 0, "reported"),
-    ],
-)
-def test_judging__decide(kappas: Kappas, expected: float | None, judged: int, missing: int, verdict: str) -> None:
-    """Kappa as it is, and the best and the worst that the missing verdicts could make of it."""
-    assert decide(*kappas, expected, judged=judged, missing=missing)[0] == verdict
+def test_judging__decide() -> None:
+    said = [decide(*kappas, judged=judged, missing=missing) for *kappas, judged, missing in KAPPAS]
+    check("golden_kappas.txt", "".join(f"{row}: {of}\n" for row, of in zip(KAPPAS, said, strict=True)))
 
 
 def test_judging__imputed() -> None:
