@@ -19,6 +19,8 @@ from typing import Any
 from google.adk.agents.llm_agent import LlmAgent
 from scripted_model import call, reply, scripted, text
 
+exec(os.environ.get("AT_IMPORT", ""))
+
 
 def sockets() -> list[int]:
     """The descriptors that lead to the gate, as a nosy agent would find them."""
@@ -134,8 +136,6 @@ def last_unix_socket() -> int:
 def script(said: str, count: int, request: Any) -> Any:
     if said.startswith("model raises"):
         raise RuntimeError("the model object is broken")
-    if said == "forever":
-        return reply(call("fail", how="ok"))
     if said.startswith("say ") or count:
         return reply(text(said))
     return reply(call("fail", how=said))
