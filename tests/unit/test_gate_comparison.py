@@ -332,16 +332,6 @@ def base_of(*days: Sequence[CaseReport], num_runs: int = 1) -> HistoryReport:
     return history_of(*(report(*cases, day=day, num_runs=num_runs) for day, cases in enumerate(days)))
 
 
-def with_second(report: CaseReport, *scores: float) -> CaseReport:
-    """The case with a second gating metric, `safety_v1`."""
-    second = case(report.eval_id, scores=scores, metric="safety_v1")
-    runs = [
-        run.model_copy(update={"status": "failed" if "failed" in {run.status, other.status} else "passed"})
-        for run, other in zip(report.runs, second.runs, strict=True)
-    ]
-    return report.model_copy(update={"metrics": [*report.metrics, *second.metrics], "runs": runs})
-
-
 def gathered(head: Sequence[CaseReport], base: HistoryReport, policy_text: str = "", **more: Any) -> str:
     """What the statistics are given."""
     policy = valid_policy(policy_text)
@@ -356,6 +346,8 @@ def gathered(head: Sequence[CaseReport], base: HistoryReport, policy_text: str =
 A, FAILED = case("a", "1"), case("a", "0")
 ONE, SCORED, ABC = base_of([A]), base_of([case("a", scores=[0.8])]), [case(name, "1") for name in "abc"]
 RENAMED, BARE = case("z", "0", fingerprint="content of a"), A.model_copy(update={"metrics": []})
+BOTH = case("a", "0", metric="safety_v1")
+BOTH.metrics += A.metrics
 AS_A, AS_Z = (MoreEvidence(base=[case(name, "1", fingerprint="content of a")]) for name in "az")
 AGAIN = MoreEvidence(
     head=[case("a", scores=[0.8], first_run=1)], base=[case("a", scores=[0.92, 0.8], first_run=1, threshold=0.7)]
@@ -381,7 +373,7 @@ GATHERED = {
         f"quarantined, {need} needed": gathered([case("a", scores=[0.6])], SCORED, HELD + entry(f"threshold = {need}"))
         for need in (0.7, 0.9)
     },
-    "a metric that is gone": gathered([A], base_of([with_second(A, 0.0)])),
+    "a metric that is gone": gathered([A], base_of([BOTH])),
     # Rounded alike: else every score would be better than the same one stored.
     "scores": gathered([case("a", scores=[0.70009])], base_of([case("a", scores=[0.91239])]), entry("max-drop = 0.05")),
     "rules of the policy": gathered(ABC, base_of(ABC), RULES, rules=Rules(confirm_on_base="never")),

@@ -380,9 +380,7 @@ GAMES = {
         for stored in range(6)
         for runs in ([NO, NO, YES], [NO, YES])
     },
-    "fails on a thin base, too": beside(
-        9, case("odd", [NO], [NO, YES, YES, YES]), draw=flips(odd=[NO, NO, YES]), stored=4
-    ),
+    "fails on a thin base, too": beside(9, THIN, draw=flips(odd=[NO, NO, YES]), stored=4),
     "several together": beside(9, *MOSTLY, draw=flips(seldom=[NO] * 5 + [YES], often=[NO, NO, YES]), stored=1),
     "a tolerance": beside(29, BAD, draw=BROKEN_HEAD, rules=TOLERANT),
     "what only informs": (NINE, BROKEN_HEAD, INFORMS, UNLIMITED),
