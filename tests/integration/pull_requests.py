@@ -10,7 +10,7 @@ from typing import Any
 
 from base_repos import Repo
 from fake_github import FakeGitHub, Run
-from gate_runs import Done, Repository
+from gate_runs import Done, Repository, told
 
 from agent_eval.commands.publish import REPORT_URL
 
@@ -160,6 +160,12 @@ class Lab:
         }
         own = self.github.state.run(self.repo.head, path=".github/workflows/comment.yml", event="workflow_run")
         return self._gate("workflow_run", payload, self.repo.head, "refs/heads/main", own, *arguments, **options)
+
+    def told(self, title: str, done: Done, number: int = 7, *shown: str) -> str:
+        """What a run came to, and lines of the comment that begin like this, or with what is to be done."""
+        lines = self.comment(number).splitlines() if self.github.state.comments_of(number) else []
+        begins = shown or ("## ", "⚠️", "**Next")
+        return told(title, done, *(line for line in lines if line.startswith(begins) or "accept" in line))
 
     def comment(self, number: int = 7) -> str:
         """Our only comment on a pull request, as people read it."""

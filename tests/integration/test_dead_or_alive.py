@@ -17,7 +17,6 @@ import pytest
 from dead_or_alive import TROUBLES, healthy_run, suite
 from gate_runs import anywhere
 from golden_files import check
-from pull_requests import BOT, Lab
 
 from agent_eval.agents.sandbox.isolation import NO_PROCESS
 from agent_eval.baseline.file import FileSource
@@ -39,8 +38,6 @@ from agent_eval.runner.plan import Plan
 from agent_eval.settings import read_settings
 
 pytestmark = pytest.mark.slow
-
-CASES = ("lamp_on", "lamp_off")
 
 GATES: Mapping[str, Mapping[str, str]] = {
     **{gate: {"gate": gate} for gate in ("auto", "thresholds", "regressions", "both", "advisory")},
@@ -117,26 +114,3 @@ async def test_dead_or_alive(tmp_path: Path, healthy: Callable[[bool], bytes]) -
         for (code, line), where in outcomes.items():
             story.append(f"exit {code}; {line}: {'; '.join(where) if len(outcomes) > 1 else 'always'}\n")
     check("golden_gate/dead_or_alive.txt", anywhere("".join(story)))
-
-
-def test_dead_or_alive__a_base_branch_that_was_dead_once_excuses_no_pull_request(lab: Lab) -> None:
-    needs_token = {"bot__agent.py": "import os\n\nos.environ['WEATHER_TOKEN']\n" + BOT}
-    alive = lab.base_run().code
-    lab.commit(None, **needs_token)
-    dead = lab.base_run()
-    history = dead.report.history
-    readme = lab.pull_request(7, files={**needs_token, "README.md": "# Shop\n"})
-    unchanged = readme.report
-    repaired = lab.pull_request(8)
-
-    assert (alive, dead.code) == (0, 1), dead.out
-    assert history is not None
-    assert [case.outcomes for case in history.cases] == ["1", "1"]
-    assert readme.code == 1, readme.out + readme.err
-    last = unchanged.reasons[-1].message
-    assert last == "Nothing was evaluated: none of 2 cases was scored (2 agent-import)"
-    assert repaired.code == 0, repaired.out + repaired.err
-    for baseline in (unchanged.baseline, repaired.report.baseline):
-        assert baseline is not None
-        assert (baseline.status, baseline.distance) == ("found", 1)
-        assert "is not usable: its agent never answered (agent-import: " in baseline.message

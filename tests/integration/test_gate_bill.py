@@ -14,7 +14,7 @@ import pytest
 from base_repos import new_repo
 from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
 from fake_gemini.evaluation import EvaluationRequest, FakeEvaluation
-from gate_runs import Repository, repository_in, told
+from gate_runs import Done, Repository, repository_in, told
 from golden_files import check
 from judged_gate import KEY, Judge, answers, criteria, everything_written, judged_run
 from models_support import pool_at
@@ -46,7 +46,8 @@ def in_pull_request(repository: Repository, **wrong: str) -> None:
     repository.evals("dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8.") | wrong)
     repo = new_repo(repository.root)
     repo.commit({})
-    repo.branch("pr")
+    repo.git("update-ref", "refs/heads/main", "HEAD")
+    repo.git("checkout", "-q", "-B", "pr")
     repo.commit({})
 
 
@@ -66,20 +67,23 @@ def test_bill__the_agents_calls_by_case__and_what_no_price_is_known_of(dice: Rep
     assert "`max-cost` does not include scripted, whose price is unknown" in " ".join(done.report.notices)
 
 
-def test_bill__max_cost_ends_the_run(dice: Repository) -> None:
-    done = dice.gate("run", "--max-cost", "5", "--concurrency", "1", code=3)
+def spent(done: Done) -> str:
+    return f"${sum(usage.cost or 0 for usage in done.report.case_usage)} is spent"
 
-    assert list(done.statuses.values()) == ["passed"] * 2 + ["not_run"] * 4
-    case = done.report.cases[-1]
-    assert case.reason is not None
-    assert (case.reason.code, done.report.verdict) == ("budget", "inconclusive")
-    assert "The budget of $5 is used up: $8 is spent" in case.reason.message
-    # Runs that were made before are not paid for again.
-    dice.gate("run", "--max-cost", "17", "--concurrency", "1", "--resume", code=0)
-    # All cases ran: the thresholds decide, and nothing is run again.
-    dice.evals("dice/evals/dice.test.json", CASES, expect=dict.fromkeys(CASES, "It is 8.") | {"case_5": "It is 9."})
-    done = dice.gate("run", "--max-cost", "24", code=1)
-    assert sum(usage.cost or 0 for usage in done.report.case_usage) == 24.0
+
+def test_bill__max_cost_ends_the_run(dice: Repository) -> None:
+    story = []
+
+    def tell(title: str, *arguments: str) -> None:
+        done = dice.gate("run", *arguments)
+        story.append(told(title, done, spent(done)))
+
+    tell("5", "--max-cost", "5", "--concurrency", "1")
+    tell("17, resumed: runs that were made before are not paid for again", *("--max-cost", "17", "--resume"))
+    expected = dict.fromkeys(CASES, "It is 8.") | {"case_5": "It is 9."}
+    dice.evals("dice/evals/dice.test.json", CASES, expect=expected)
+    tell("24, and a failure: all cases ran, and nothing is run again", "--max-cost", "24")
+    check("golden_gate/budgets.txt", "".join(story))
 
 
 def test_bill__parts_share_the_budget_and_the_merge_adds_up(dice: Repository) -> None:
@@ -87,31 +91,21 @@ def test_bill__parts_share_the_budget_and_the_merge_adds_up(dice: Repository) ->
         folder = dice.root / "parts" / str(number)
         part = dice.gate("run", "--shard", f"{number}/2", "--max-cost", "24", output=folder, code=0)
         assert "with 12 US dollars of the budget" in part.err
-    done = dice.gate("merge", "parts", "--max-cost", "24", code=0)
-
-    assert sum(usage.cost or 0 for usage in done.report.case_usage) == 24.0
+    assert spent(dice.gate("merge", "parts", "--max-cost", "24", code=0)) == "$24.0 is spent"
 
 
 def test_bill__money_that_runs_out_on_the_base_branch_fails_nothing(dice: Repository) -> None:
     in_pull_request(dice, case_5="It is 9.")
-    compared = ("run", "--base-ref", "main", "--baseline", "rerun", "--concurrency", "1", "--max-cost")
-
-    assert dice.gate(*compared, "500").code == 0, "case_5 fails on main, too"
-    done = dice.gate(*compared, "30")
-    assert (done.code, done.report.verdict) == (3, "inconclusive"), done.out
+    compared = ("--base-ref", "main", "--baseline", "rerun", "--concurrency", "1", "--max-cost")
+    assert dice.gate("run", *compared, "500").code == 0, "case_5 fails on main, too"
+    done = dice.gate("run", *compared, "30", code=3)
     assert "The budget of $30 is used up" in " ".join(done.out.split())
-    spent = sum(usage.cost or 0 for usage in done.report.case_usage)
-    assert spent == 32.0, "one run at a time: only the last one of both sides exceeds the limit"
+    assert spent(done) == "$32.0 is spent", "one run at a time: only the last one of both sides exceeds the limit"
 
-
-def test_bill__what_to_do_when_the_base_branch_has_no_money_left(dice: Repository) -> None:
-    """Running it again would end in the same way."""
+    # Running it again would end in the same way.
     in_pull_request(dice, **dict.fromkeys(CASES, "It is 9."))
     dice.gate("run", "--shard", "1/1", output=dice.root / "parts" / "1", code=0)
-    done = dice.gate("merge", "parts", "--base-ref", "main", "--baseline", "rerun", "--max-cost", "20")
-
-    assert (done.code, done.report.verdict) == (3, "inconclusive"), done.out
-    out = " ".join(done.out.split())
+    out = " ".join(dice.gate("merge", "parts", *compared, "20", code=3).out.split())
     assert "have no result: The budget of $20 is used up: $24 is spent: dice" in out
     assert "Next: raise the budget." in out
 

@@ -24,7 +24,6 @@ from agent_eval.agents.host.process import HostProcess
 from agent_eval.agents.messages import AgentDescribed, AgentsDescribed
 from agent_eval.cli import main
 from agent_eval.core.content import text_of
-from agent_eval.forge import ACCEPT_RULES
 
 # Policy and quarantine on a real pull request, and what `agent-eval flaky` makes of the base branch's results.
 
@@ -75,62 +74,6 @@ def test_the_bases_policy_counts__and_a_quarantine_that_has_ended_does_not(
     warnings = [problem for problem in report.problems if problem.code == "quarantine-expired"]
     assert [problem.severity for problem in warnings] == ["warning"]
     assert warnings[0].message.startswith("agent-eval.toml of the base branch, line 3: ")
-
-
-RENAMES = f"""\
-max-quarantined = 0.5
-
-[[quarantine]]
-case = ":flaky_*"
-reason = "the sensor is late, #12"
-owner = "@alice"
-expires = {SOON}
-
-[[policy]]
-cases = ":draft_*"
-blocking = false
-
-[[policy]]
-metric = "response_match_score"
-cases = ":lamp_*"
-threshold = 1.0
-"""
-
-
-@pytest.mark.slow
-def test_renaming_a_case__does_not_loosen_its_policy(lab: Lab) -> None:
-    """A broken case that is renamed to match an exception of the base branch still blocks, until it is accepted."""
-    path = "evals/bot.evalset.json"
-    lab.repository.evals(path, {case: f"Say {case}." for case in ("lamp_on", "lamp_off", "flaky_x", "draft_x")})
-    evals = (lab.repository.root / path).read_text("utf-8")
-    lab.commit({}, **{"agent-eval.toml": RENAMES})
-    lab.base_run(code=0)
-
-    def renamed(number: int, new: str, **options: Any) -> Done:
-        text = evals.replace('"lamp_on"', f'"{new}"')
-        return lab.pull_request(number, {"lamp_on": 0.0}, files={path: text, "more": new}, **options)
-
-    for number, new in enumerate(("flaky_lamp", "draft_lamp"), 7):
-        done = renamed(number, new, code=1)
-
-        assert done.statuses[new] == "failed"
-        assert done.report.blocking == [f"{path}:{new}"]
-        assert done.report.rule_changes is not None
-        assert done.report.rule_changes.renamed == {f"{path}:{new}": f"{path}:lamp_on"}
-        comment = lab.comment(number)
-        assert "the stricter policy of both ids decides" in comment and ACCEPT_RULES in comment
-
-    accepted = renamed(7, "flaky_lamp", label=ACCEPT_RULES, code=0)
-
-    assert accepted.statuses["flaky_lamp"] == "quarantined"
-    comment = lab.comment()
-    assert "The rules of this pull request decide: maintainer set the label" in comment
-
-    # Two cases that have each other's ids do not have each other's policy.
-    swapped = evals.replace('"lamp_on"', '"?"').replace('"flaky_x"', '"lamp_on"').replace('"?"', '"flaky_x"')
-    done = lab.pull_request(9, {"lamp_on": 0.0}, files={path: swapped}, code=1)
-
-    assert done.report.blocking == [f"{path}:flaky_x"]
 
 
 @pytest.mark.slow

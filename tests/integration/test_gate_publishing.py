@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pytest
 from adk_envs import adk_python
 from fake_github import FakeGitHub, Fault, Run
-from gate_runs import Done, Repository, anywhere, told
+from gate_runs import Done, Repository, anywhere
 from golden_files import check
 from markdown_pages import nothing_of_theirs, rendered
 from pull_requests import Lab, job_of
@@ -54,8 +54,7 @@ def test_publishing__what_is_invalid_is_reported_in_the_comment(lab: Lab) -> Non
     for number, (name, (files, arguments)) in enumerate(INVALID.items(), 7):
         done = lab.pull_request(number, {}, *arguments, files=files)
         assert done.report.origin is not None and done.report.origin.pull_request == number
-        lines = [line for line in lab.comment(number).splitlines() if line.startswith(("## ", "- ", "⚠️"))]
-        story.append(told(name, done, *lines))
+        story.append(lab.told(name, done, number, "## ", "- ", "⚠️"))
     check("golden_gate/invalid_comments.txt", "".join(story))
 
 

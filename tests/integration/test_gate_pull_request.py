@@ -12,7 +12,8 @@ import pytest
 from base_repos import new_repo
 from dead_or_alive import ECHO, IN_A_TURN
 from fake_github import FakeGitHub, Fault
-from gate_runs import Done, Repository, eval_set
+from gate_runs import Done, Repository, anywhere, eval_set
+from golden_files import check
 from pull_requests import BOT, Lab
 
 from agent_eval.core.content import text_of
@@ -32,27 +33,32 @@ def ours(lab: Lab, number: int = 7) -> list[str]:
 def test_a_pull_request_that_breaks_a_case__is_caught_and_reported__and_so_is_its_fix(lab: Lab) -> None:
     for number in range(250):
         lab.github.state.comment(7, f"Comment {number}")
-    base = lab.base_run()
-    assert (base.code, base.report.history is not None) == (0, True), base.err
+    broken = {"door": 0.0}
+    story = [lab.told("broken, without a baseline", lab.pull_request(7, broken))]
+    job = lab.repository.root.parent / f"job-{lab.runs[-1].id}"
+    outputs = (job / "output").read_text("utf-8")
+    assert "none-yet" in outputs and "/issues/7" not in outputs
+    assert lab.github.server_url in outputs, "the comment's address"
+    assert lab.base_run(code=0).report.history is not None
 
-    broken = lab.pull_request(7, {"door": 0.0})
+    done = lab.pull_request(7, broken)
 
-    report = broken.report
-    assert (broken.code, report.verdict, report.gate) == (1, "failed", "regressions"), broken.out + broken.err
-    assert report.baseline is not None and report.baseline.status == "found" and report.baseline.distance == 0
-    assert report.comparison is not None and [case.eval_id for case in report.comparison.cases] == ["door"]
-    assert report.decision is not None and [case.word for case in report.decision.cases] == ["broken"]
-    [comment] = ours(lab)
-    assert "door" in comment and "No idea." in comment, comment
-    _both_sides_are_stored(broken)
-
+    story.append(lab.told("broken", done))
+    baseline, decision = done.report.baseline, done.report.decision
+    assert baseline is not None and (baseline.status, baseline.distance) == ("found", 0)
+    assert decision is not None and [case.word for case in decision.cases] == ["broken"]
+    assert "No idea." in lab.comment()
+    _both_sides_are_stored(done)
     repaired = lab.pull_request(7, {})
-
-    assert (repaired.code, repaired.report.verdict) == (0, "passed"), repaired.out + repaired.err
-    [updated] = ours(lab)
-    assert "Does not block: no regressions, all 5 cases pass, as on main" in updated and "door" not in updated
+    story.append(lab.told("repaired", repaired))
     assert not any((repaired.output / name).exists() for name in (BASE_RECORDINGS, BASELINE_RECORDINGS))
     assert len(lab.github.state.comments_of(7)) == 251
+
+    # It does not choose its own rules.
+    lab.repo.git("checkout", "-q", "main")
+    lab.commit({}, **{"agent-eval.toml": "num-runs = 2\n"})
+    own = lab.pull_request(8, broken, files={"agent-eval.toml": 'gate = "advisory"\nnum-runs = 1\n'})
+    check("golden_gate/pull_requests.txt", "".join([*story, lab.told("with rules of its own", own, 8)]))
 
 
 def _both_sides_are_stored(done: Done) -> None:
@@ -126,52 +132,20 @@ def lucky(said):
 """
 
 
-def test_the_first_pull_request__has_no_baseline_and_says_so(lab: Lab) -> None:
-    done = lab.pull_request(7, {"door": 0.0})
-
-    report = done.report
-    assert (done.code, report.gate) == (1, "thresholds"), done.err
-    assert report.baseline is not None and report.baseline.status == "none-yet", report.baseline
-    [comment] = ours(lab)
-    assert report.baseline.message.split(".")[0][:40] in comment.replace("&#8203;", "")
-    job = lab.repository.root.parent / f"job-{lab.runs[-1].id}"
-    outputs = (job / "output").read_text("utf-8")
-    assert "none-yet" in outputs and "/issues/7" not in outputs
-    assert lab.github.server_url in outputs, "the comment's address"
-    assert report.baseline.message.split(".")[0][:40] in (job / "summary").read_text("utf-8").replace("&#8203;", "")
-
-
-def test_pull_request__a_pull_request_does_not_choose_its_own_rules(lab: Lab) -> None:
-    lab.commit({}, **{"agent-eval.toml": "num-runs = 2\n"})
-    lab.base_run()
-
-    done = lab.pull_request(7, {"door": 0.0}, files={"agent-eval.toml": 'gate = "advisory"\nnum-runs = 1\n'})
-
-    assert (done.code, done.report.num_runs) == (1, 2), done.out + done.err
-    [comment] = ours(lab)
-    assert "This pull request changes agent-eval.toml" in comment.replace("&#8203;", "")
-
-
 def test_a_fork__where_no_one_may_write__is_published_by_the_second_workflow(lab: Lab) -> None:
     lab.base_run()
     lab.github.read_only = True
-    gated = lab.pull_request(
-        7,
-        {"door": 0.0, "else": "@octocat closes #1 <b>no</b>"},
-        files={"evals/test_config.json": '{"criteria": {"response_match_score": 0.1}}', "agent-eval.toml": ""},
-        fork="stranger/shop",
-        upload=True,
-    )
+    low = {"evals/test_config.json": '{"criteria": {"response_match_score": 0.1}}', "agent-eval.toml": ""}
+    rates = {"door": 0.0, "else": "@octocat closes #1 <b>no</b>"}
+    gated = lab.pull_request(7, rates, files=low, fork="stranger/shop", upload=True, code=1)
     run = lab.runs[-1]
-    assert gated.code == 1
     assert "::notice title=No comment::" in gated.out and "job summary" in gated.out
     assert ours(lab) == []
     lab.github.read_only = False
     shutil.rmtree(gated.output)
 
-    done = lab.publish(run)
+    done = lab.publish(run, code=0)
 
-    assert done.code == 0, done.err + done.out
     [comment] = ours(lab)
     assert "door" in comment and "uploaded by the fork's own run" in comment
     # By GitHub's word: the run could keep it to itself.
@@ -232,15 +206,13 @@ def test_pull_request__ignoring_an_eval_file_does_not_hide_it(lab: Lab) -> None:
 def test_link__adds_the_report_to_the_comment_of_this_run_only(lab: Lab, github: FakeGitHub) -> None:
     lab.base_run()
     broken = lab.pull_request(7, {"door": 0.0})
-    [before] = ours(lab)
     url = f"{github.server_url}/octo/shop/actions/runs/{lab.runs[-1].id}/artifacts/5"
-    assert "#case=" not in before
+    assert "#case=" not in ours(lab)[0]
 
     linked = lab.link(url)
 
-    assert linked.code == 0, linked.err
+    assert (linked.code, linked.err) == (0, "agent-eval: The comment was updated.\n")
     assert broken.results == linked.results, "nothing was run"
-    assert linked.err.splitlines() == ["agent-eval: The comment was updated."]
     [comment] = ours(lab)
     assert f"[Open the report]({url})" in comment.splitlines()[3]
     assert f"[`door`]({url}#case=evals%2Fbot.evalset.json%3Adoor)" in comment
@@ -255,21 +227,19 @@ def test_link__adds_the_report_to_the_comment_of_this_run_only(lab: Lab, github:
     refused = lab.link(f"{url}0")
     github.faults.clear()
     assert (refused.code, "could not be posted" in refused.err) == (0, True), refused.err
-    assert ours(lab) == [comment]
 
     # A newer run has commented, or the results are of another attempt: the comment is left alone.
     first = lab.runs[-1]
     lab.pull_request(7, {"door": 0.0}, files={"README.md": "w"})
     newer = ours(lab)
-    stale = lab.link(url, run=first)
-    assert (stale.code, "is of run" in stale.err) == (1, True), stale.err
+    assert comment not in newer
+    wrong = [f"{page.format(server=github.server_url)}/actions/runs/1/artifacts/5" for page in WRONG]
+    said = [lab.link(url, run=first), *map(lab.link, ("", *wrong))]
+    check("golden_gate/links.txt", anywhere("".join(f"exit {done.code}: {done.err}" for done in said)))
     assert ours(lab) == newer
 
-    for wrong in ("https://evil.example/octo/shop", f"{github.server_url}/octo/other", "javascript:alert(1)//"):
-        invalid = lab.link(f"{wrong}/actions/runs/1/artifacts/5")
-        assert (invalid.code, "which is not an address of" in invalid.err) == (2, True), invalid.err
-    assert "needs the variable AGENT_EVAL_REPORT_URL" in lab.link("").err
-    assert ours(lab) == newer
+
+WRONG = ("https://evil.example/octo/shop", "{server}/octo/other", "javascript:alert(1)//")
 
 
 @pytest.mark.slow

@@ -471,35 +471,24 @@ def test_all_runs_of_recorded_answers_are_scored__beside_cases_that_are_replayed
     assert (alone.code, merged.code, log(shops)) == (1, 1, [])
 
 
-@pytest.mark.parametrize("others", [{"response_match_score": 1.0}, {}], ids=["others", "alone"])
-def test_missing_live__without_a_key_judges_still_reply_from_the_tape(
-    shops: Repository, others: dict[str, float]
+def test_missing_live__without_a_key_judges_reply_from_the_tape_and_nothing_runs_that_they_could_not_judge(
+    shops: Repository,
 ) -> None:
-    metric = "final_response_match_v2"
-    shops.write({"kiosk/test_config.json": {"criteria": {**others, metric: 0.5}}})
-    with FakeGemini(Judge()) as server:
-        asked = ("--judge-base-url", server.url, "--record", "all")
-        assert gate(shops, "kiosk", *asked, AGENT_EVAL_JUDGE_API_KEY=KEY).code == 0
-    replaying = ("--replay", "missing-live", *WITHOUT_JUDGE)
-    done = gate(shops, "kiosk", *replaying)
-    [case] = done.report.cases
-    assert (done.code, case.replayed, case.status) == (0, True, "passed"), done.out
-    assert {each.status for each in case.metrics if each.threshold is not None} == {"passed"}
-    done = gate(shops, "kiosk", *replaying, "--judge-model", "gemini-2.5-pro")
-    [case] = done.report.cases
-    assert (done.code, case.status) == ((0, "passed") if others else (3, "not_run")), done.out
-    assert log(shops) == []
-
-
-def test_missing_live__without_a_key_runs_nothing_that_could_not_be_judged(shops: Repository) -> None:
-    """Not even the agent, nor is the case an outage: as without a replay."""
+    """Not even the agent, nor is such a case an outage: as without a replay."""
+    metric, replaying = "final_response_match_v2", ("--replay", "missing-live", *WITHOUT_JUDGE)
+    story = []
+    for others in ({"response_match_score": 1.0}, {}):
+        shops.write({"kiosk/test_config.json": {"criteria": {**others, metric: 0.5}}})
+        with FakeGemini(Judge()) as server:
+            asked = ("--judge-base-url", server.url, "--record", "all")
+            assert gate(shops, "kiosk", *asked, AGENT_EVAL_JUDGE_API_KEY=KEY).code == 0
+        for more in ((), ("--judge-model", "gemini-2.5-pro")):
+            done = gate(shops, "kiosk", *replaying, *more)
+            story.append(told(" ".join([metric, *others, *more]), done, *log(shops)))
     scenario = {"starting_prompt": "tea", "conversation_plan": "Ask on."}
     talks = {"eval_set_id": "talks", "eval_cases": [{"eval_id": "talk", "conversation_scenario": scenario}]}
     shops.write({"shop/talks/talks.evalset.json": talks})
-    shops.write({"kiosk/test_config.json": {"criteria": {"final_response_match_v2": 0.5}}})
     shops.write({"shop/talks/test_config.json": {"criteria": {"hallucinations_v1": 0.5}}})
     (shops.root / "kiosk/kiosk.evalset.tools/cocoa.tape.json").unlink()
-    done = gate(shops, "--replay", "missing-live", *WITHOUT_JUDGE)
-    assert (done.code, log(shops)) == (0, []), done.out
-    assert {run.error.kind for case in done.report.cases for run in case.runs if run.error} == {"without-key"}
-    assert "ran live" not in done.out
+    story.append(told("no tape, and a simulated user", gate(shops, *replaying), *log(shops)))
+    check("golden_gate/replays_without_keys.txt", "".join(story))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from gate_runs import told
+from gate_runs import anywhere
 from golden_files import check
 from pull_requests import BOT, Lab
 
@@ -31,15 +32,19 @@ def tell(lab: Lab, request: pytest.FixtureRequest) -> Iterator[Tell]:
     """Pushes to a pull request; what became of all of them is in the golden file of the test."""
     story = []
 
-    def pushed(number: int, title: str, files: Mapping[str, str], *arguments: str, label: str = "") -> None:
-        rates = BROKEN if (CONFIG in files and EVALS not in files) or "bot/checks.py" in files else {}
-        done = lab.pull_request(number, rates, *arguments, files=files, label=label)
-        comment = lab.comment(number).splitlines()
-        said = [line for line in comment if line.startswith(("## ", "⚠️", "**Next")) or "accept" in line]
+    def pushed(
+        number: int,
+        title: str,
+        files: Mapping[str, str],
+        *arguments: str,
+        rates: Mapping[str, float] | None = None,
+        label: str = "",
+    ) -> None:
+        done = lab.pull_request(number, rates or {}, *arguments, files=files, label=label)
         changes = done.report.rule_changes
         assert changes is not None
         facts = changes.model_dump_json(exclude_defaults=True, exclude={"accepted"})
-        story.append(told(f"#{number}, {title}", done, *said, facts))
+        story.append(f"{lab.told(f'#{number}, {title}', done, number)[:-1]}  {anywhere(facts)}\n\n")
 
     yield pushed
     check(f"golden_gate/rule_changes/{request.function.__name__.removeprefix('test_')}.txt", "".join(story))
@@ -48,28 +53,45 @@ def tell(lab: Lab, request: pytest.FixtureRequest) -> Iterator[Tell]:
 @pytest.mark.slow
 def test_a_lower_threshold__hides_nothing_until_someone_accepts_it_for_this_commit(lab: Lab, tell: Tell) -> None:
     lab.base_run(code=0)
-    tell(7, "a lower threshold", LOOSE)
-    tell(7, "accepted", LOOSE, label=ACCEPT_RULES)
-    tell(7, "another commit", {**LOOSE, "README.md": "more"})
+    tell(7, "a lower threshold", LOOSE, rates=BROKEN)
+    tell(7, "accepted", LOOSE, rates=BROKEN, label=ACCEPT_RULES)
+    tell(7, "another commit", {**LOOSE, "README.md": "more"}, rates=BROKEN)
 
 
-METRIC = """
-from google.adk.evaluation.eval_metrics import EvalStatus
-from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
+RENAMES = f"""\
+max-quarantined = 0.5
 
+[[quarantine]]
+case = ":flaky_*"
+reason = "the sensor is late, #12"
+owner = "@alice"
+expires = {(datetime.now(UTC) + timedelta(days=90)).date()}
 
-def content(metric, actual, expected, scenario=None):
-    good = {"score": 1.0, "eval_status": EvalStatus.PASSED}
-    turns = [PerInvocationResult(actual_invocation=turn, **good) for turn in actual]
-    return EvaluationResult(overall_score=1.0, overall_eval_status=EvalStatus.PASSED, per_invocation_results=turns)
+[[policy]]
+cases = ":draft_*"
+blocking = false
+
+[[policy]]
+metric = "response_match_score"
+cases = ":lamp_*"
+threshold = 1.0
 """
 
 
 @pytest.mark.slow
-def test_the_code_of_a_custom_metric__can_not_be_rewritten_silently(lab: Lab, tell: Tell) -> None:
-    custom = {"custom_metrics": {"content": {"code_config": {"name": "bot.checks.content"}}}}
-    lab.commit({}, **{CONFIG: json.dumps({"criteria": {"content": 1.0}, **custom}), "bot/checks.py": METRIC})
-    tell(7, "another metric", {"bot/checks.py": METRIC.replace("good =", "everything_is_good = good =")})
+def test_renaming_a_case__does_not_loosen_its_policy(lab: Lab, tell: Tell) -> None:
+    """A broken case that is renamed to match an exception of the base branch still blocks, until it is accepted."""
+    lab.repository.evals(EVALS, {case: f"Say {case}." for case in ("lamp_on", "lamp_off", "flaky_x", "draft_x")})
+    evals = (lab.repository.root / EVALS).read_text("utf-8")
+    lab.commit({}, **{"agent-eval.toml": RENAMES})
+    lab.base_run(code=0)
+    flaky, draft = ({EVALS: evals.replace('"lamp_on"', f'"{new}_lamp"')} for new in ("flaky", "draft"))
+    tell(7, "a name of quarantined cases", flaky, rates={"lamp_on": 0.0})
+    tell(8, "a name of cases that only inform", draft, rates={"lamp_on": 0.0})
+    tell(7, "accepted", flaky, rates={"lamp_on": 0.0}, label=ACCEPT_RULES)
+    # Two cases that have each other's ids do not have each other's policy.
+    swapped = evals.replace('"lamp_on"', '"?"').replace('"flaky_x"', '"lamp_on"').replace('"?"', '"flaky_x"')
+    tell(9, "swapped names", {EVALS: swapped}, rates={"lamp_on": 0.0})
 
 
 def only(lab: Lab, *cases: str) -> str:

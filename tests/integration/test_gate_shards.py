@@ -290,36 +290,28 @@ def test_merge__an_attempt_that_ended_without_results_spoils_no_other(
     write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
     with monkeypatch.context() as patched:
         patched.setattr(Checkout, "execute", AsyncMock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
-        assert [part(tmp_path, "2/2", "shards/early").report.exit_code, merged(tmp_path).report.exit_code] == [2, 2]
+        story = [told("the attempt", part(tmp_path, "2/2", "shards/early").report)]
+        story.append(told("alone", merged(tmp_path).report))
     part(tmp_path, "1/2", "shards/1")
-
-    report = merged(tmp_path).report
-    assert (report.verdict, report.exit_code, report.reasons[0].code) == ("inconclusive", 3, "shard-missing")
-    [problem] = report.problems
-    assert problem.message.startswith("shards/early/results.json is not used: part 2 of 2 ended without results. The")
-    assert "No space left on device" in problem.message
+    story.append(told("with the other part", merged(tmp_path).report))
     assert merged(tmp_path, mode="merge-and-run").report.exit_code == 0
-
     part(tmp_path, "2/2", "shards/late")
-    assert merged(tmp_path).report.exit_code == 0
+    story.append(told("with a later attempt", merged(tmp_path).report))
+    check("golden_gate/attempts.txt", "".join(story))
 
 
 def test_merge__all_jobs_that_ran_again_replace_an_attempt_that_does_not_belong_to_them(tmp_path: Path) -> None:
     for name in "ab":
         write_evals(tmp_path, f"evals/{name}.test.json", {"one": ["lamp"], "two": ["lamp"]})
-    for index in (1, 2):
-        part(tmp_path, f"{index}/2", f"shards/{index}-early", exclude=("evals/b.test.json",) if index == 2 else ())
-    assert "shards-differ" in messages(merged(tmp_path))
-
+    one: dict[str, Any] = {"exclude": ("evals/b.test.json",)}
+    part(tmp_path, "1/2", "shards/1-early")
+    part(tmp_path, "2/2", "shards/2-early", **one)
+    story = [told("parts of two runs", merged(tmp_path).report)]
     part(tmp_path, "2/2", "shards/2-late")
-    report = merged(tmp_path).report
-
-    assert (report.exit_code, len(report.cases)) == (0, 4)
-    [problem] = report.problems
-    assert (problem.severity, problem.code) == ("warning", "shards-differ")
-    assert problem.message.startswith("shards/2-early/results.json is not used: it differs from this run, and")
-    part(tmp_path, "2/2", "shards/2-latest", exclude=("evals/b.test.json",))
-    assert "shards/2-latest" in messages(merged(tmp_path)), "what comes later is never left out silently"
+    story.append(told("and the right one", merged(tmp_path).report))
+    part(tmp_path, "2/2", "shards/2-latest", **one)
+    story.append(told("and a later one, which is not left out silently", merged(tmp_path).report))
+    check("golden_gate/attempts_of_two_runs.txt", "".join(story))
 
 
 def messages(outcome: Outcome) -> str:

@@ -11,14 +11,14 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from adk_envs import FIXTURES
 from fake_github import FakeGitHub
-from gate_runs import Done, told
+from gate_runs import Done
 from golden_files import check
 from pull_requests import Lab
 from runner_log import outputs_in
@@ -114,16 +114,13 @@ class Forks:
         *arguments: str,
         number: int | None = None,
         label: str = "",
-        shown: Callable[[str], bool] = lambda line: line.startswith("## "),
+        shown: tuple[str, ...] = (),
     ) -> Done:
-        """Makes one, or pushes to one. Of its comment the lines are kept that are to be shown."""
+        """Makes one, or pushes to one."""
         number = number or next(self.numbers)
         written = {"bot/agent.py": WITHOUT_KEY, "bot/tools.py": TOOLS, **files}
         done = self.lab.pull_request(number, {}, *REPLAY, *arguments, files=written, fork="somebody/shop", label=label)
-        is_published = self.lab.github.state.comments_of(number)
-        comment = [line for line in self.lab.comment(number).splitlines() if shown(line)] if is_published else []
-        advice = re.findall(r"Next: .*?\.(?= |$)", " ".join(done.out.split()))
-        self.story.append(told(title, done, *advice, *comment))
+        self.story.append(self.lab.told(title, done, number, *shown))
         self.lab.repo.git("checkout", "-q", ".")
         return done
 
@@ -150,10 +147,11 @@ def test_forks__are_green_only_if_they_ask_nothing_new_and_forge_no_tape(forks: 
     pull("another instruction with its tape", {"bot/agent.py": RUDE, name: forged})
     pull("the same, written while the agent is loaded", {"bot/agent.py": late + RUDE, "forged.json": forged})
     pull("a blank line in a tape", same, number=99)
-    pull("accepted", same, number=99, label=ACCEPT_RULES, shown=lambda line: "accept" in line or "maintainer" in line)
-    pull("rule changes are only reported", same, "--rule-changes", "report", shown=lambda line: name in line)
+    pull("accepted", same, number=99, label=ACCEPT_RULES, shown=("This pull", "## "))
+    pull("rule changes are only reported", same, "--rule-changes", "report")
     # Nobody knows the base branch's tapes, and no label counts.
-    pull("without a comparison", same, "--gate", "auto", "--mode", "gate")
+    done = pull("without a comparison", same, "--gate", "auto", "--mode", "gate")
+    assert "Next: run these 2 cases with a model (`replay: missing-live`)." in " ".join(done.out.split())
     check("golden_gate/forks.txt", "".join(forks.story))
 
 
@@ -162,10 +160,7 @@ def test_forks__whose_answers_are_worse_are_regressions(forks: Forks) -> None:
     hook = "after_model_callback=lambda callback_context, llm_response: shout(llm_response))"
     shouting = WITHOUT_KEY.replace("tools=[look])", f"tools=[look], {hook}") + SHOUT
     lower = {"bot/agent.py": shouting.replace("'No.'", "response.content.parts[0].text + ' Is that really so?'")}
-    shown = ("## ", "**", "| ")
-    pull(
-        "answers of the tape, turned into others", {"bot/agent.py": shouting}, shown=lambda line: line.startswith(shown)
-    )
+    pull("answers of the tape, turned into others", {"bot/agent.py": shouting}, shown=("## ", "**", "| "))
     assert "--replay all evals/bot.evalset.json:lamp_on,lamp_off" in lab.comment()
     assert not re.search(r"a run \(on main|invocation_duration_v1", lab.comment()), "no model took its time"
     outputs = dict(outputs_in((lab.repository.root.parent / f"job-{lab.runs[-1].id}" / "output").read_text("utf-8")))
