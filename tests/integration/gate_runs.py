@@ -261,19 +261,24 @@ class Repository:
     def left_behind(self) -> list[str]:
         """Processes that the gate or the agent started and that still run; some get a moment to go."""
         for _ in range(20):
-            commands = self._marked()
+            commands = [command for _, command in self._marked()]
             if not commands:
                 return []
             time.sleep(0.1)
         return commands
 
-    def _marked(self) -> list[str]:
+    def hosts(self) -> list[int]:
+        """The processes in which the agent runs."""
+        return [pid for pid, command in self._marked() if "agent_eval_host" in command]
+
+    def _marked(self) -> list[tuple[int, str]]:
         mark = f"{MARK}={self.mark}".encode()
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                    found.append((int(entry.name), command))
             except OSError:
                 continue
         return found

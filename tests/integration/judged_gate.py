@@ -17,6 +17,20 @@ WORDS = "It names <b>Lyon</b> @octocat | where\n::error::Paris was asked for"
 BAD, TORN = "Lyon.", "Perhaps Paris."
 """Answers that the judge is against, and that it can't agree with itself about: 3 votes of 5 are against."""
 
+METRICS = (
+    "final_response_match_v2",
+    "hallucinations_v1",
+    "safety_v1",
+    "multi_turn_task_success_v1",
+    "multi_turn_trajectory_quality_v1",
+    "multi_turn_tool_use_quality_v1",
+)
+"""Those of fixed turns that need no rubrics."""
+RUBRICS = {"rubrics": [{"rubric_id": "short", "rubric_content": {"text_property": "The answer is short."}}]}
+RUBRIC_METRICS = tuple(
+    f"rubric_based_{what}_quality_v1" for what in ("final_response", "tool_use", "multi_turn_trajectory")
+)
+
 MORE = "And what else?"
 """What a simulated user says before it has finished."""
 

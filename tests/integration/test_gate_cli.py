@@ -18,7 +18,7 @@ from dead_or_alive import ECHO, EVALS, suite
 from fake_gemini import FakeGemini
 from gate_runs import Done, Repository, anywhere, program, repository_in, told
 from golden_files import check
-from judged_gate import BAD, KEY, TORN, Judge, answers, criteria, judged_run
+from judged_gate import BAD, KEY, METRICS, RUBRIC_METRICS, RUBRICS, TORN, Judge, answers, criteria, judged_run
 
 from agent_eval.results.comparison import BaselineReport
 
@@ -260,7 +260,7 @@ def test_agent_env__a_variable_of_the_job_that_the_agent_lacks_is_named(reposito
     assert not any(SECRET in text for text in [done.out, done.err, *written])
 
 
-def test_agent_python__that_cannot_be_used_is_invalid_and_nothing_is_lost(repository: Repository) -> None:
+def test_agent_python__that_cannot_be_used_or_whose_setup_fails_is_reported(repository: Repository) -> None:
     repository.agent("faults")
     repository.evals("faults/a.test.json", {"one": "say hello"})
     repository.write({"agent-eval-results/journal.jsonl": "of an earlier run\n"})
@@ -273,6 +273,8 @@ def test_agent_python__that_cannot_be_used_is_invalid_and_nothing_is_lost(reposi
         assert "agent-python-unusable" in done.out and "nothing was run" in done.out
         assert message in " ".join(done.out.split())
         assert (done.output / "journal.jsonl").read_text("utf-8") == "of an earlier run\n"
+    done = repository.gate("run", "--agent-setup", "echo no such package; exit 7", code=1)
+    assert "`agent-setup` ended with exit code 7" in " ".join(done.out.split())
 
 
 @pytest.fixture
@@ -370,13 +372,6 @@ def test_agent_python__that_agent_setup_does_not_make_is_invalid(repository: Rep
     repository.gate("run", *chosen, "--agent-setup", make, python=False, code=0)
 
 
-def test_agent_setup__that_fails_is_reported_as_such(repository: Repository) -> None:
-    repository.agent("faults")
-    repository.evals("faults/a.test.json", {"one": "say hello"})
-    done = repository.gate("run", "--agent-setup", "echo no such package; exit 7", code=1)
-    assert "`agent-setup` ended with exit code 7" in " ".join(done.out.split())
-
-
 @pytest.mark.slow
 def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
     repository = suite(tmp_path / "repo")  # `bot` repeats what it is asked.
@@ -399,15 +394,6 @@ def test_paths__agent_and_file_in_the_order_of_adk_eval(tmp_path: Path) -> None:
 # `agent-eval validate --plan`: what it says before a run is what the run then does.
 
 
-METRICS = (
-    "final_response_match_v2",
-    "hallucinations_v1",
-    "safety_v1",
-    "multi_turn_task_success_v1",
-    "multi_turn_trajectory_quality_v1",
-    "multi_turn_tool_use_quality_v1",
-)
-RUBRICS = {"rubrics": [{"rubric_id": "short", "rubric_content": {"text_property": "The answer is short."}}]}
 NO_KEYS = {"GOOGLE_API_KEY": "", "GEMINI_API_KEY": "", "AGENT_EVAL_JUDGE_API_KEY": ""}
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -415,10 +401,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def judged(repository: Repository, *, samples: int) -> None:
     """An eval file with every metric that judges fixed turns."""
     options = {"judge_model_options": {"num_samples": samples}}
-    rubrics = {
-        f"rubric_based_{what}_quality_v1": {"threshold": 0.5, **RUBRICS, **options}
-        for what in ("final_response", "tool_use", "multi_turn_trajectory")
-    }
+    rubrics = {metric: {"threshold": 0.5, **RUBRICS, **options} for metric in RUBRIC_METRICS}
     coherence = {"response_evaluation_score": {"threshold": 3.0, **options}}
     criteria(repository, *METRICS, samples=samples, more={**rubrics, **coherence, "response_match_score": 0.0})
     answers(repository, {"good": ["Paris.", "Paris."], "torn": [TORN, BAD, TORN], "bad": BAD})

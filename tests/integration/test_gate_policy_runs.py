@@ -14,7 +14,7 @@ import pytest
 from adk_envs import FIXTURES
 from adk_harness import running, say
 from base_repos import new_repo
-from gate_runs import Done, Repository
+from gate_runs import Done, Repository, told
 from golden_files import check
 from pull_requests import Lab
 from pydantic import ValidationError
@@ -50,30 +50,19 @@ def test_the_bases_policy_counts__and_a_quarantine_that_has_ended_does_not(
 ) -> None:
     lab.commit({"door": 0.0}, **{"agent-eval.toml": RULES.format(expires=SOON)})
     base = lab.base_run(code=0)
-    assert base.statuses["door"] == "quarantined"
     door = next(case for case in base.report.cases if case.eval_id == "door")
     assert door.reason is not None
     assert door.reason.message.endswith(f"; quarantined until {SOON} by @alice: the door's sensor is late, #12")
     assert base.report.history is not None
-    assert [case.outcomes for case in base.report.history.cases] == ["1", "1", "1", "0"], (
-        "they are history all the same"
-    )
+    assert [case.outcomes for case in base.report.history.cases] == ["1", "1", "1", "0"], "it is history all the same"
     assert main(["flaky", str(base.output), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["records"] == 1
 
     # Months later: no one has repaired the door, and a pull request removes the entries.
     lab.commit({"door": 0.0}, **{"agent-eval.toml": RULES.format(expires="2026-01-31")})
-    done = lab.pull_request(7, {"door": 0.0, "lamp_on": 0.0, "heater": 0.0}, files={"agent-eval.toml": "# nothing\n"})
-
-    report = done.report
-    assert (done.code, report.verdict, report.gate) == (1, "failed", "regressions"), done.out + done.err
-    assert set(done.statuses.values()) == {"passed", "failed"}
-    assert all("lamp_on" in reason.message and "heater" not in reason.message for reason in report.reasons)
-    text = " ".join(report.notices)
-    assert "1 case that only informs failed: evals/bot.evalset.json:heater" in text
-    warnings = [problem for problem in report.problems if problem.code == "quarantine-expired"]
-    assert [problem.severity for problem in warnings] == ["warning"]
-    assert warnings[0].message.startswith("agent-eval.toml of the base branch, line 3: ")
+    rates = {"door": 0.0, "lamp_on": 0.0, "heater": 0.0}
+    done = lab.pull_request(7, rates, files={"agent-eval.toml": "# nothing\n"})
+    check("golden_gate/policy_of_the_base.txt", lab.told("an ended quarantine", done))
 
 
 @pytest.mark.slow
@@ -125,13 +114,13 @@ def test_fail_fast__ends_at_a_case_that_fails_by_the_policy(repository: Reposito
         return repository.gate("run", "evals", *flags, *arguments, python=False, environment={"CI": ""})
 
     done = run()
-    assert done.statuses == {"door": "quarantined", "heater": "failed", "lamp_on": "passed", "lamp_off": "passed"}
-    assert done.code == 0
+    story = [told("as the policy says", done)]
     assert "turn below a threshold" not in done.out, "its one turn reaches the policy's"
     assert done.report.files[0].criteria["response_match_score"] == 0.3
     junit = (repository.root / "agent-eval-results" / "junit.xml").read_text("utf-8")
     assert 'name="threshold.response_match_score" value="0.30"' in junit
-    assert run("--threshold", "response_match_score=0.9").statuses["lamp_off"] == "not_run"
+    story.append(told("another threshold", run("--threshold", "response_match_score=0.9")))
+    check("golden_gate/fail_fast.txt", "".join(story).replace(SOON, "SOON"))
 
 
 # What a pull request changes in the agent: from its processes and its code to results.json, also in parts.

@@ -27,10 +27,10 @@ from pydantic import BaseModel
 from runner_log import Command, commands_in, outputs_in
 
 from agent_eval.commands.publish import Published, publish
-from agent_eval.pipeline.ci_context import CIContext, detect_ci_context
+from agent_eval.pipeline.ci_context import detect_ci_context
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import RunReport
-from agent_eval.settings import Settings, read_settings
+from agent_eval.settings import read_settings
 
 # A gate failure always publishes, and nothing that goes wrong with publishing changes the verdict: whole commands.
 
@@ -312,21 +312,16 @@ def finished(github: FakeGitHub, number: int = 7, **more: Any) -> Run:
     return github.state.run(pull.head_sha, **settings)
 
 
-def ci(github: FakeGitHub, run: Run, directory: Path) -> tuple[Settings, CIContext]:
+def published(github: FakeGitHub, run: Run, directory: Path) -> Published:
     payload = {
         "repository": {"default_branch": "main", "full_name": github.state.repository},
         "workflow_run": {"id": run.id, "event": run.event, "head_sha": run.sha, "head_branch": run.branch},
     }
     environ = job_of(github, directory, "workflow_run", payload, run.id + 1)
     settings, problems = read_settings(directory, flags={"mode": "publish"}, secrets=environ, text=None)
-    assert problems == []
-    result, refused = detect_ci_context(settings, environ)
-    assert refused == [] and result.activity.kind == "publish"
-    return settings, result
-
-
-def published(github: FakeGitHub, run: Run, directory: Path) -> Published:
-    return publish(*ci(github, run, directory))
+    ci, refused = detect_ci_context(settings, environ)
+    assert [*problems, *refused] == [] and ci.activity.kind == "publish"
+    return publish(settings, ci)
 
 
 def packed(results: dict[str, Any] | bytes, *others: str, name: str = "results.json", level: int = 1) -> bytes:

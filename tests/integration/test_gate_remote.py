@@ -245,18 +245,23 @@ async def answer(agent: Any, text: str, **facts: Any) -> str:
     return text_of((await say(agent, text, **facts)).final_response)
 
 
-async def test_server__environment_directory_log_and_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server__environment_directory_log_and_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "weather").mkdir()
     monkeypatch.setenv("NOT_FOR_THE_AGENT", "x")
-    async with started(agent_of(server(directory="weather", version="v7"), tmp_path)) as agent:
+    async with started(agent_of(server(directory="weather", version="v7"), tmp_path, workers=2)) as agent:
         await agent.start()  # once more changes nothing
-        pid = int((await answer(agent, "hello")).removeprefix("pid "))
+        sessions = [await agent.open(request()) for _ in range(4)]
+        turns = [await session.send(user_message("hello"), timeout=30) for session in sessions]
+        await asyncio.gather(*(session.close() for session in sessions))
+        pids = {int(text_of(turn.final_response).removeprefix("pid ")) for turn in turns}
+        assert len(pids) == 2
         assert await answer(agent, "cwd") == str(tmp_path / "weather")
         assert await answer(agent, "env NOT_FOR_THE_AGENT") == "unset"
         assert int(await answer(agent, "env PORT")) > 1000
         facts = {"driver": "adk-rest", "app": "double", "server": "double", "version": "v7"}
         assert agent.provenance == facts and agent.metrics is None
-    assert is_gone(pid)
+    assert all(map(is_gone, pids))
+    assert (tmp_path / "double" / "server-2.log").exists()
     log = (tmp_path / "double" / "server.log").read_text("utf-8")
     assert "starting, the key is ***" in log and "s3cret" not in log
 
@@ -273,15 +278,6 @@ async def test_server__one_that_dies_is_replaced_and_the_run_repeated_alone(tmp_
         await session.close()
         shared = await answer(agent, "hello")
         assert len({before, alone, shared}) == 3 and is_gone(int(alone.removeprefix("pid ")))
-
-
-async def test_server__workers_share_the_sessions(tmp_path: Path) -> None:
-    async with started(agent_of(server(), tmp_path, workers=2)) as agent:
-        sessions = [await agent.open(request()) for _ in range(4)]
-        answers = [await session.send(user_message("hello"), timeout=30) for session in sessions]
-        await asyncio.gather(*(session.close() for session in sessions))
-        assert len({text_of(turn.final_response) for turn in answers}) == 2
-    assert (tmp_path / "double" / "server-2.log").exists()
 
 
 async def test_server__app_with_a_space_and_a_percent_sign(tmp_path: Path) -> None:

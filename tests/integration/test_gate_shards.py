@@ -415,12 +415,12 @@ def test_plan__splits_by_recorded_durations_and_every_job_needs_it(
     split = json.loads(out)["split"]
     assert (code, split["matrix"]) == (0, ["1/2", "2/2"])
     assert [(one["cases"], one["weight"]) for one in split["parts"]] == [(1, 90.0), (3, 90.0)]
-    assert "20 parts" in plan("--shards", "auto", "--shard-seconds", "1")[1], "180 s / (8 * 1 s) is more than 20"
-    assert "3 parts" in plan("--shards", "auto", "--shard-seconds", "9")[1]
-    assert "1 part," in plan("--shards", "auto", "--shard-seconds", "7200")[1]
+    # 180 s / (8 * 1 s) is more than 20.
+    for each, words in (("1", "20 parts"), ("9", "3 parts"), ("7200", "1 part,")):
+        assert words in plan("--shards", "auto", "--shard-seconds", each)[1]
     (tmp_path / "plain").mkdir()
-    assert main(["validate", "--plan", "--agent", AGENT, "--shards", "auto"]) == 2
-    assert main(["validate", "--plan", "--agent", AGENT, "--durations", "plain"]) == 2
+    for wrong in (("--shards", "auto"), ("--durations", "plain")):
+        assert main(["validate", "--plan", "--agent", AGENT, *wrong]) == 2
 
     (tmp_path / "plan.json").write_text(out, "utf-8")
     planned: dict[str, Any] = {"shard_plan": Path("plan.json")}
