@@ -37,66 +37,67 @@ Turn = tuple[str, Sequence[Call], str]
 """What the user says, the calls, the answer."""
 LAMP: Turn = ("Lamp off.", [OFF], "The lamp is off.")
 FOUND: Turn = ("Lamp off.", [FIND, OFF], "I have switched off the lamp in the bedroom.")
+MAIN_ONLY: Turn = (LAMP[0], [FIND, OFF], LAMP[2])
 DOOR: Turn = ("Lock the door.", [("lock", {})], "Locked.")
 
 
-def write_file(root: Path, *cases: Mapping[str, Any], path: str = FILE, config: Any = None) -> Path:
+def write_file(root: Path, *cases: Mapping[str, Any], config: Any = None) -> Path:
     """Writes an eval file and its config."""
-    file = root / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"eval_set_id": file.name.split(".")[0], "eval_cases": cases}, indent=2, ensure_ascii=False)
+    file = root / FILE
+    file.parent.mkdir(exist_ok=True)
+    text = json.dumps({"eval_set_id": "home", "eval_cases": cases}, indent=2, ensure_ascii=False)
     file.write_text(text + "\n", "utf-8")
-    (file.parent / "test_config.json").write_text(json.dumps(config or CONFIG), "utf-8")
+    file.with_name("test_config.json").write_text(json.dumps(config or CONFIG), "utf-8")
     return file
 
 
-def invocation(turn: Turn, responses: Sequence[dict[str, Any]] = ()) -> Invocation:
-    """A turn as it was recorded, with what its calls returned."""
-    said, calls, answer = turn
+def recorded(eval_id: str, number: int, turn: Turn | None, returned: Mapping[str, Any] | None) -> Recording:
+    """A run of one turn whose first call returned something; without a turn it ended with an exception."""
+    said, calls, answer = turn or ("", (), "")
     uses = [FunctionCall(id=f"call-{place}", name=name, args=dict(args)) for place, (name, args) in enumerate(calls)]
-    return Invocation(
+    responses = [FunctionResponse(id=use.id, name=use.name, response=dict(returned)) for use in uses[:1] if returned]
+    invocation = Invocation(
         user_content=user_message(said),
         final_response=model_message(answer),
-        intermediate_data=IntermediateData(
-            tool_uses=uses,
-            tool_responses=[
-                FunctionResponse(id=use.id, name=use.name, response=response)
-                for use, response in zip(uses, responses, strict=False)
-            ],
-        ),
+        intermediate_data=IntermediateData(tool_uses=uses, tool_responses=responses),
+    )
+    boom = RunError(kind="agent-exception", owner="agent", message="boom", turn=0)
+    return Recording(
+        run_id=f"{FILE}:{eval_id}#{number + 1}",
+        case_id=f"{FILE}:{eval_id}",
+        file=FILE,
+        eval_set_id="home",
+        eval_id=eval_id,
+        run=number,
+        fingerprint="recorded",
+        invocations=[] if turn is None else [invocation],
+        error=boom if turn is None else None,
+        started_at=1_700_000_000.0,
+        duration=1.0,
     )
 
 
-def record(
-    root: Path,
-    runs: Mapping[str, Sequence[Sequence[Turn] | None]],
-    path: str = FILE,
-    responses: Mapping[str, Sequence[dict[str, Any]]] | None = None,
-) -> None:
-    """Writes what the agent did: by eval id and run its turns, or None for a run that ended with an exception; and by
-    eval id what the calls of each turn returned.
+def ran(
+    repository: Repository,
+    did: Mapping[str, Sequence[Turn | None]],
+    *,
+    expects: Mapping[str, Turn] | None = None,
+    returned: Mapping[str, Mapping[str, Any]] | None = None,
+    config: Any = None,
+) -> Path:
+    """A failed run of cases, which expect LAMP or something else: what the agent did in each run, and what its first
+    call returned.
     """
-    returned = responses or {}
-    boom = RunError(kind="agent-exception", owner="agent", message="boom", turn=0)
-    recordings = [
-        Recording(
-            run_id=f"{path}:{eval_id}#{number + 1}",
-            case_id=f"{path}:{eval_id}",
-            file=path,
-            eval_set_id=Path(path).name.split(".")[0],
-            eval_id=eval_id,
-            run=number,
-            fingerprint="recorded",
-            invocations=[invocation(turn, returned.get(eval_id, ())) for turn in turns or ()],
-            error=None if turns is not None else boom,
-            started_at=1_700_000_000.0,
-            duration=1.0,
-        )
-        for eval_id, several in runs.items()
-        for number, turns in enumerate(several)
+    cases = [eval_case(eval_id, (expects or {}).get(eval_id, LAMP)) for eval_id in did]
+    file = write_file(repository.root, *cases, config=config)
+    lines = [
+        recorded(eval_id, number, turn, (returned or {}).get(eval_id)).model_dump_json(exclude_none=True) + "\n"
+        for eval_id, turns in did.items()
+        for number, turn in enumerate(turns)
     ]
-    lines = [recording.model_dump_json(exclude_none=True) for recording in recordings]
-    (root / "answers.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    (repository.root / "answers.jsonl").write_text("".join(lines), "utf-8")
+    run(repository, runs=max(map(len, did.values())), code=1)
+    return file
 
 
 def run(repository: Repository, *, code: int, runs: int = 1) -> None:
@@ -105,13 +106,10 @@ def run(repository: Repository, *, code: int, runs: int = 1) -> None:
     repository.gate("run", *arguments, python=False, code=code)
 
 
-def failed_lamp(repository: Repository, *turns: Sequence[Turn] | None, config: Any = None) -> Path:
+def failed_lamp(repository: Repository, *turns: Turn | None, config: Any = None) -> Path:
     """A file with two cases, of which `lamp` has failed in these runs (one run that looks for the lamp first)."""
-    several = turns or ([FOUND],)
-    file = write_file(repository.root, eval_case("lamp", LAMP), eval_case("door", DOOR), config=config)
-    record(repository.root, {"lamp": several, "door": [[DOOR]] * len(several)})
-    run(repository, runs=len(several), code=1)
-    return file
+    did = {"lamp": turns or (FOUND,), "door": [DOOR] * (len(turns) or 1)}
+    return ran(repository, did, expects={"door": DOOR}, config=config)
 
 
 # `agent-eval accept`: what it changes, refuses and prints, and its review on a real pseudo-terminal.
@@ -123,19 +121,17 @@ def failed_lamp(repository: Repository, *turns: Sequence[Turn] | None, config: A
 RESULTS = "agent-eval-results"
 
 
-def value(file: Path) -> Any:
-    return json.loads(file.read_text("utf-8"))
-
-
 def accept(repository: Repository, *arguments: str, code: int = 0) -> str:
     """Accepts as a user of a shell, who has no terminal; what was printed."""
     done = repository.gate("accept", *arguments, environment={"CI": ""}, code=code)
     return done.out + done.err
 
 
-def lamp(repository: Repository) -> Any:
-    """The case in its file."""
-    return value(repository.root / FILE)["eval_cases"][0]
+def texts(repository: Repository) -> str:
+    """What the file has."""
+    file = repository.root / FILE
+    found = re.findall(r'"(?:eval_id|name|text)": "(.*?)"', file.read_text("utf-8")) if file.exists() else []
+    return f"{FILE}: {' | '.join(found)}\n\n"
 
 
 @dataclass
@@ -152,9 +148,7 @@ class Transcript:
         done = self.repository.gate("accept", *arguments, environment={"CI": ci}, code=code)
         said = (done.out + done.err).replace(str(self.repository.root), "FOLDER").strip()
         self.text += f"{'CI=true ' * bool(ci)}agent-eval accept {shlex.join(arguments)}\n\n{said}\n\nexit code {code}\n"
-        file = self.repository.root / FILE
-        texts = re.findall(r'"(?:eval_id|name|text)": "(.*?)"', file.read_text("utf-8")) if file.exists() else []
-        self.text += f"{FILE}: {' | '.join(texts)}\n\n"
+        self.text += texts(self.repository)
 
 
 def edited(path: Path, old: str, new: str) -> None:
@@ -167,32 +161,28 @@ def edited(path: Path, old: str, new: str) -> None:
 
 
 def test_accept_all__changes_only_the_case_that_failed(repository: Repository) -> None:
+    shell = Transcript(repository)
     file = failed_lamp(repository)
     before = file.read_text("utf-8")
-    listed = accept(repository, "--list")
-    check("golden_accept/list.txt", listed)
-
-    dry = repository.gate("accept", "--dry-run")
-    assert (dry.code, file.read_text("utf-8")) == (0, before)
-    done = accept(repository, "--all")
+    shell.accept("--list")
+    dry = repository.gate("accept", "--dry-run", code=0)
+    assert file.read_text("utf-8") == before
+    shell.accept("--all")
     after = file.read_text("utf-8")
-    assert value(file)["eval_cases"] == [eval_case("lamp", FOUND), eval_case("door", DOOR)]
-    check("golden_accept/all.txt", done)
-
+    assert json.loads(after)["eval_cases"] == [eval_case("lamp", FOUND), eval_case("door", DOOR)]
     patched = repository.root / "again.json"
     patched.write_text(before, "utf-8")
     program("patch", patched, input=dry.out)
     assert patched.read_text("utf-8") == after
 
-    again = accept(repository, "--all")
+    shell.accept("--all")
     assert file.read_text("utf-8") == after
-    assert "There is nothing left to accept." in again and "notice [accept-done]" in again
     file.write_text(after.replace('"room": "bedroom"', '"room": "bathroom"'), "utf-8")
-    assert "error [accept-changed]" in accept(repository, "--all", code=1), "someone has changed it since"
+    shell.accept("--all", code=1)
     file.write_text(after, "utf-8")
-
     run(repository, code=0)  # The same recording passes with the new expectation.
-    assert "there is nothing to accept" in accept(repository, "--all")
+    shell.accept("--all")
+    check("golden_accept/all.txt", shell.text)
 
 
 def test_accept__what_it_takes_and_what_it_refuses(repository: Repository) -> None:
@@ -207,7 +197,7 @@ def test_accept__what_it_takes_and_what_it_refuses(repository: Repository) -> No
     accept("--all", "--yes", "--only", "calls", f"{FILE}:lamp", ci="true")
     accept("--list")
     accept("--list", "--only", "calls")
-    failed_lamp(repository, [(LAMP[0], [FIND, OFF], LAMP[2])])
+    failed_lamp(repository, MAIN_ONLY)
     accept("--list", "--only", "response_match_score")
     (results / "recordings.jsonl.gz").unlink()
     accept("--list", code=2)
@@ -215,23 +205,21 @@ def test_accept__what_it_takes_and_what_it_refuses(repository: Repository) -> No
     accept("--list", code=2)
 
     shell.situation("The most typical run, or the one that is named")
-    failed_lamp(repository, [(LAMP[0], [FIND], "No idea.")], [FOUND], [FOUND], None)
+    failed_lamp(repository, (LAMP[0], [FIND], "No idea."), FOUND, FOUND, None)
     accept("--list")
     accept("--all", code=1)
     accept("--all", "--run", "9", code=1)
     accept("--all", "--run", "1")
 
     shell.situation("Cases whose tools returned nothing or an error are left out")
-    write_file(repository.root, eval_case("lamp", LAMP), eval_case("door", LAMP), eval_case("fan", LAMP))
-    responses: dict[str, list[dict[str, Any]]] = {"lamp": [{"error": "no data"}], "door": [{"devices": []}]}
-    record(repository.root, {name: [[FOUND]] for name in ("lamp", "door", "fan")}, responses=responses)
-    run(repository, code=1)
+    nothing = {"lamp": {"error": "no data"}, "door": {"devices": []}}
+    ran(repository, {name: [FOUND] for name in ("lamp", "door", "fan")}, returned=nothing)
     accept("--all", code=1)
     accept("--all", "--run", "1", f"{FILE}:lamp")
 
     shell.situation("Calls that all runs have, if others may come between")
     config: dict[str, Any] = {"criteria": {"tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "IN_ORDER"}}}
-    several = [(LAMP[0], [FIND, ("log", {})], "a")], [(LAMP[0], [("log", {}), FIND, ("log", {})], "b")]
+    several: list[Turn] = [(LAMP[0], [FIND, ("log", {})], "a"), (LAMP[0], [("log", {}), FIND, ("log", {})], "b")]
     failed_lamp(repository, *several, config=config)
     accept("--all")
     accept("--list")
@@ -283,11 +271,9 @@ def test_accept__what_it_takes_and_what_it_refuses(repository: Repository) -> No
     assert outside.read_bytes() == file.read_bytes()
 
     shell.situation("What was recorded is no expectation")
-    write_file(repository.root, *(eval_case(name, LAMP) for name in ("masked", "crashed", "long", "both")))
-    masked, long = "The key is *** and the lamp is off.", "x" * 1_100_000
-    turns: dict[str, list[Turn] | None] = {"masked": [(LAMP[0], [OFF], masked)], "long": [(LAMP[0], [OFF], long)]}
-    record(repository.root, {name: [made] for name, made in {**turns, "crashed": None, "both": [FOUND]}.items()})
-    run(repository, code=1)
+    masked: Turn = (LAMP[0], [OFF], "The key is *** and the lamp is off.")
+    long: Turn = (LAMP[0], [OFF], "x" * 1_100_000)
+    ran(repository, {"masked": [masked], "crashed": [None], "long": [long], "both": [FOUND]})
     accept("--all", code=1)
     edited(results / "recordings.jsonl.gz", "Lamp off.", "Another message.")
     accept("--all", code=1)
@@ -326,14 +312,14 @@ def test_read_only_files__are_not_replaced(repository: Repository) -> None:
 
 
 def test_accept_list__hostile_text_is_shown_by_name(repository: Repository) -> None:
-    evil = (LAMP[0], [("\x1b[2Jrm", {"\u202ex": "::error::boom"})], "\x1b]0;title\x07::set-output name=x::y")
-    failed_lamp(repository, [evil])
+    evil: Turn = (LAMP[0], [("\x1b[2Jrm", {"\u202ex": "::error::boom"})], "\x1b]0;title\x07::set-output name=x::y")
+    failed_lamp(repository, evil)
     for argument in ("--list", "--dry-run"):
         shown = accept(repository, argument)
         assert not {"\x1b", "\u202e", "\x07"} & set(shown)
         assert "::set-output" not in shown
     accept(repository, "--all")
-    assert lamp(repository) == eval_case("lamp", evil), "the file has it as it was"
+    assert eval_case("lamp", evil) in json.loads((repository.root / FILE).read_text("utf-8"))["eval_cases"]
 
 
 # The review of `agent-eval accept` on a real pseudo-terminal.
@@ -341,7 +327,6 @@ def test_accept_list__hostile_text_is_shown_by_name(repository: Repository) -> N
 
 PROMPT = r"accept\? \[.*\] "
 ON: Turn = (LAMP[0], [("switch", {"device": "lamp", "on": True})], "灯已关闭 🏠\n好的")
-MAIN_ONLY: Turn = (LAMP[0], [FIND, OFF], LAMP[2])
 SORRY: Turn = (LAMP[0], [OFF], "Sorry, which lamp?")
 CAUSE: dict[str, Any] = {
     "code": "tool-empty",
@@ -351,14 +336,6 @@ CAUSE: dict[str, Any] = {
     "passing": {"total": 0, "having": 0},
     "example": {"case_id": f"{FILE}:first", "run": 0, "turn": 0, "call": 0},
 }
-
-
-def results(repository: Repository, turns: Mapping[str, Sequence[Sequence[Turn]]], runs: int = 1) -> Path:
-    """A file with these cases, which expect LAMP; what the agent did in each run."""
-    file = write_file(repository.root, *(eval_case(eval_id, LAMP) for eval_id in turns))
-    record(repository.root, turns)
-    run(repository, runs=runs, code=1)
-    return file
 
 
 @contextmanager
@@ -373,10 +350,6 @@ def review(
         yield terminal
         assert terminal.code() == code
         assert terminal.is_line_buffered()
-
-
-def cases(file: Path) -> dict[str, Any]:
-    return {item["eval_id"]: item for item in json.loads(file.read_text("utf-8"))["eval_cases"]}
 
 
 def script(repository: Repository, text: str) -> str:
@@ -399,72 +372,51 @@ def reviewed(repository: Repository, keys: Sequence[str], *, columns: int = 100,
         for key in keys[:-1]:
             terminal.ask(key, r"(accept|edit again)\? \[.*\] ")
         terminal.press(keys[-1])
-    texts = re.findall(r'"(?:eval_id|name|text)": "(.*?)"', (repository.root / FILE).read_text("utf-8"))
-    return f"{terminal.text.replace(str(repository.root), 'FOLDER').strip()}\n\n{FILE}: {' | '.join(texts)}\n\n"
-
-
-def returning(
-    repository: Repository, expects: Mapping[str, Turn], did: Mapping[str, Turn], tools: Mapping[str, Any]
-) -> None:
-    """Cases, what the agent did in each, and what its tools returned."""
-    write_file(repository.root, *(eval_case(name, turn) for name, turn in expects.items()))
-    record(
-        repository.root,
-        {name: [[turn]] for name, turn in did.items()},
-        responses={name: [tools[name]] for name in tools},
-    )
-    run(repository, code=1)
+    return f"{terminal.text.replace(str(repository.root), 'FOLDER').strip()}\n\n{texts(repository)}"
 
 
 def test_review__what_it_shows(repository: Repository) -> None:
     """Each key is pressed in the first one; any other key shows the help, and an arrow key and Enter do nothing."""
     said = "# Every key\n\n"
     names = ("first", "calls", "texts", "skipped", "edited", "alike", "like_it", "other", "rest", "last")
-    turns: dict[str, list[list[Turn]]] = {name: [[FOUND]] for name in names}
-    turns["alike"] = turns["like_it"] = [[MAIN_ONLY]]
-    results(repository, turns)
+    ran(repository, {name: [FOUND] for name in names} | {"alike": [MAIN_ONLY], "like_it": [MAIN_ONLY]})
     edit = script(repository, "path.write_text(text.replace('bedroom.', 'bathroom.'))")
     said += reviewed(repository, ("?", "日", "\x1b[A", "\r", *"diract ecaAsS"), editor=edit)
 
     said += "# Back, and undone\n\n"
-    results(
-        repository,
-        {name: [[MAIN_ONLY if name == "third" else FOUND]] for name in ("first", "second", "third", "fourth")},
-    )
+    ran(repository, {"first": [FOUND], "second": [FOUND], "third": [MAIN_ONLY], "fourth": [FOUND]})
     # The first case is accepted, then skipped. At the end the fourth, which was accepted together with the second, is
     # so no more.
     said += reviewed(repository, "buabsAbAuasq")
 
     said += "# What the tools returned\n\n"
     no_call: Turn = (LAMP[0], [FIND], "I found nothing.")
-    three = ("lamp", "door", "fan")
-    nothing: dict[str, Any] = {"devices": []}
-    error = {"error": "no data"}
-    returned = {"lamp": error, "door": nothing, "fan": error}
-    returning(repository, dict.fromkeys(three, LAMP), dict.fromkeys(three, no_call), returned)
+    nothing, error = {"devices": []}, {"error": "no data"}
+    returned: dict[str, dict[str, Any]] = {"lamp": error, "door": nothing, "fan": error}
+    ran(repository, {key: [no_call] for key in returned}, returned=returned)
     said += reviewed(repository, "As")
 
     said += "# Answers that no one wants, but where one is expected already\n\n"
     answers = {"apology": "抱歉，我做不到。", "exception": "KeyError: 'lamp'", "sorry": "I am unable to find the lamp."}
-    did: dict[str, Turn] = {name: (LAMP[0], [OFF], answer) for name, answer in answers.items()}
-    returning(repository, {"apology": LAMP, "exception": LAMP, "sorry": SORRY}, did, {})
+    ran(repository, {name: [(LAMP[0], [OFF], text)] for name, text in answers.items()}, expects={"sorry": SORRY})
     said += reviewed(repository, "ssq")
 
     said += "# Cases with one cause\n\n"
-    did = {"first": no_call, "other": MAIN_ONLY, "second": no_call, "third": no_call}
-    returning(repository, dict.fromkeys(did, FOUND), did, dict.fromkeys(("first", "second", "third"), nothing))
+    alike = ("first", "second", "third")
+    did = {name: [no_call if name in alike else MAIN_ONLY] for name in ("first", "other", "second", "third")}
+    ran(repository, did, expects=dict.fromkeys(did, FOUND), returned={key: {"devices": []} for key in alike})
     path = repository.root / RESULTS / "results.json"
     report = json.loads(path.read_text("utf-8"))
-    report["causes"] = [CAUSE | {"cases": [f"{FILE}:{name}" for name in did if name != "other"]}]
+    report["causes"] = [CAUSE | {"cases": [f"{FILE}:{name}" for name in alike]}]
     path.write_text(json.dumps(report), "utf-8")
     said += reviewed(repository, "axq")
 
     said += "# Several runs, on 40 columns\n\n"
-    results(repository, {"lamp": [[ON], [FOUND], [ON]], "door": [[FOUND]] * 3}, runs=3)
+    ran(repository, {"lamp": [ON, FOUND, ON], "door": [FOUND] * 3})
     said += reviewed(repository, "rmraq", columns=40)
 
     said += "# An edited value is checked\n\n"
-    results(repository, {"lamp": [[FOUND]]})
+    ran(repository, {"lamp": [FOUND]})
     changes = (
         "text.replace('Lamp off.', 'Fan off.')",
         "text.replace('\"lamp\",', '\"fan\",', 1)",
@@ -481,7 +433,7 @@ def test_review__what_it_shows(repository: Repository) -> None:
 
 @pytest.mark.slow
 def test_review__ctrl_c_and_the_end_of_the_input(repository: Repository) -> None:
-    file = results(repository, {"lamp": [[FOUND]], "door": [[FOUND]]})
+    file = ran(repository, {"lamp": [FOUND], "door": [FOUND]})
     before = file.read_bytes()
     broken = script(repository, "path.write_text('{')")
     with review(repository, editor=broken, code=130) as terminal:
@@ -498,7 +450,7 @@ def test_review__ctrl_c_and_the_end_of_the_input(repository: Repository) -> None
         assert "Set EDITOR" in terminal.ask("e", PROMPT)
         terminal.ask("a", PROMPT)
         terminal.press("\x04")  # the end of the input is like q: what was accepted is written
-    assert (cases(file)["lamp"], cases(file)["door"]) == (eval_case("lamp", FOUND), eval_case("door", LAMP))
+    assert json.loads(file.read_text("utf-8"))["eval_cases"] == [eval_case("lamp", FOUND), eval_case("door", LAMP)]
 
 
 @pytest.mark.slow
@@ -530,7 +482,7 @@ def test_edit__in_the_editor_until_the_case_is_valid(repository: Repository) -> 
 
 @pytest.mark.slow
 def test_review__closed_stdin_or_stdout_is_no_terminal(repository: Repository) -> None:
-    results(repository, {"lamp": [[FOUND]]})
+    ran(repository, {"lamp": [FOUND]})
     environment = {**repository.environment(), "CI": ""}
     command = shlex.join([*AGENT_EVAL, "accept"])
     for redirected in (f"{command} <&-", f"{command} | cat", f"{command} </dev/null"):

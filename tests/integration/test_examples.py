@@ -10,7 +10,6 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,20 +64,6 @@ def listed(results: dict[str, Any]) -> str:
     return "".join(lines)
 
 
-@contextmanager
-def served(*options: str) -> Iterator[str]:
-    """Starts the weather example's Gemini as its README says; gives its address."""
-    command = [sys.executable, "examples/gemini_weather/serve.py", *options]
-    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            name, _, url = process.stdout.readline().strip().partition("=")
-            assert name == "export GOOGLE_GEMINI_BASE_URL"
-            yield url
-        finally:
-            process.terminate()
-
-
 @pytest.mark.slow
 def test_examples__home_automation_passes_with_the_scores_it_was_made_for(tmp_path: Path) -> None:
     code, results = gate("examples/home_automation", output=tmp_path / "out")
@@ -102,8 +87,20 @@ def test_examples__one_broken_tool_is_caught_by_every_case_that_needs_it(tmp_pat
     assert 'set_device_status(device_id="bedroom_lamp", status="off")' in evidence["expected"]
     assert "set_device_status" not in evidence["actual"]
     assert any("missing" in why["message"] and "set_device_status" in why["message"] for why in evidence["why"])
-    the_first_failed_case_shows_what_the_tool_returned(tmp_path / "out")
     all_have_one_cause(results)
+    # The cause of all failures, where one looks first, without a click.
+    result = 'find_devices(room="bedroom")', '{"devices": []}'
+    shown = (tmp_path / "out" / "console.txt").read_text(encoding="utf-8")
+    assert "✗ 12 cases: find_devices returned" in shown and all(text in shown for text in result)
+    summary = (tmp_path / "out" / "summary.md").read_text(encoding="utf-8").partition("<details")[0]
+    assert all(text in summary for text in result)
+    failure = ElementTree.parse(tmp_path / "out" / "junit.xml").find(".//failure")
+    assert failure is not None
+    assert all(text in (failure.text or "") for text in result)
+
+    command = ["show", str(tmp_path / "out"), "bedroom_lamp_off"]
+    shown = gate_server.run(command, cwd=PROJECT, environment=os.environ, timeout=60).stdout
+    assert shown.index("Turn off the lamp") < shown.index(result[1]) < shown.index("The bedroom lamp is now off.")
 
 
 def all_have_one_cause(results: dict[str, Any]) -> None:
@@ -137,29 +134,20 @@ def test_examples__one_broken_tool_is_the_cause_against_a_stored_baseline(tmp_pa
     assert "bedroom_lamp" in cause["data"]["expected"]
 
 
-def the_first_failed_case_shows_what_the_tool_returned(output: Path) -> None:
-    """The cause of all failures, where one looks first, without a click."""
-    result = 'find_devices(room="bedroom")', '{"devices": []}'
-    shown = (output / "console.txt").read_text(encoding="utf-8")
-    assert "✗ 12 cases: find_devices returned" in shown and all(text in shown for text in result)
-    summary = (output / "summary.md").read_text(encoding="utf-8").partition("<details")[0]
-    assert all(text in summary for text in result)
-    failure = ElementTree.parse(output / "junit.xml").find(".//failure")
-    assert failure is not None
-    assert all(text in (failure.text or "") for text in result)
-
-    command = ["show", str(output), "bedroom_lamp_off"]
-    shown = gate_server.run(command, cwd=PROJECT, environment=os.environ, timeout=60).stdout
-    assert shown.index("Turn off the lamp") < shown.index(result[1]) < shown.index("The bedroom lamp is now off.")
-
-
 @pytest.mark.slow
 def test_examples__the_weather_agent_talks_to_gemini_over_a_socket(tmp_path: Path) -> None:
-    with served("--latency", "0.05", "--first", "503") as url:
-        variables = {"GOOGLE_GEMINI_BASE_URL": url, "GOOGLE_API_KEY": "secret-of-the-test"}
-        code, results = gate("examples/gemini_weather", output=tmp_path / "out", environment=variables)
-        with urllib.request.urlopen(f"{url}/stats", timeout=10) as response:
-            stats = json.load(response)
+    command = [sys.executable, "examples/gemini_weather/serve.py", "--latency", "0.05", "--first", "503"]
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            name, _, url = process.stdout.readline().strip().partition("=")
+            assert name == "export GOOGLE_GEMINI_BASE_URL", "as its README says"
+            variables = {"GOOGLE_GEMINI_BASE_URL": url, "GOOGLE_API_KEY": "secret-of-the-test"}
+            code, results = gate("examples/gemini_weather", output=tmp_path / "out", environment=variables)
+            with urllib.request.urlopen(f"{url}/stats", timeout=10) as response:
+                stats = json.load(response)
+        finally:
+            process.terminate()
     assert (code, results["verdict"]) == (0, "passed")
     assert results["totals"]["passed"] == 4
     assert stats["refused"] == []
@@ -275,51 +263,30 @@ def run(folder: Path, url: str, token: str = TOKEN) -> subprocess.CompletedProce
     )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def test_recipe__one_note_is_written_and_then_kept_up_to_date(gitlab: tuple[Notes, str], tmp_path: Path) -> None:
+    notes, url = gitlab
     out = tmp_path / "agent-eval-results"
     out.mkdir()
     results(out / "results.json", ("lamp", 0.25), ("fan", 0.9))
     (out / "summary.md").write_text("## A summary\n\n/merge\n  /approve\n", encoding="utf-8")
-    return tmp_path
-
-
-def test_recipe__one_note_is_written_and_then_kept_up_to_date(gitlab: tuple[Notes, str], folder: Path) -> None:
-    notes, url = gitlab
-    notes.base = results(folder / "base.json", ("lamp", 0.9), ("fan", 0.9)).read_bytes()
     for number in range(120):
         notes.add(SOMEBODY, f"a remark, number {number}")
     notes.add(SOMEBODY, f"{MARKER}\n\nsomebody who pretends to be us")
-    first = run(folder, url)
+
+    refused = run(tmp_path, url, token="glpat-wrong")
+    assert (refused.returncode != 0, "401" in refused.stderr, notes.writes) == (True, True, [])
+    assert "glpat" not in refused.stderr + refused.stdout + "".join(notes.paths)
+
+    first = run(tmp_path, url)
     assert (first.returncode, first.stdout) == (0, "Wrote a note\n"), first.stderr
+    # GitLab obeys lines that begin with a slash.
+    assert notes.notes[-1]["body"] == f"{MARKER}\n\n## A summary\n\n\u200b/merge\n  \u200b/approve\n"
+
+    notes.base = results(tmp_path / "base.json", ("lamp", 0.9), ("fan", 0.9)).read_bytes()
+    second = run(tmp_path, url)
+    assert (second.returncode, second.stdout) == (0, "Updated the note\n"), second.stderr
     body = notes.notes[-1]["body"]
     assert body.startswith(f"{MARKER}\n\n## ℹ️ 2 cases compared: 1 newly failing, 1 passing as before\n")
     assert "https://gitlab.example/group/project/-/blob/" + "a" * 40 + "/evals/home.test.json#L3" in body
-
-    results(folder / "agent-eval-results" / "results.json", ("lamp", 0.9), ("fan", 0.9))
-    second = run(folder, url)
-    assert (second.returncode, second.stdout) == (0, "Updated the note\n"), second.stderr
-    assert notes.writes == ["POST", "PUT"]
-    assert len(notes.notes) == 122
-    assert "## ℹ️ 2 cases compared: 2 passing as before\n" in notes.notes[-1]["body"]
+    assert (notes.writes, len(notes.notes)) == (["POST", "PUT"], 122)
     assert notes.notes[-2]["body"].endswith("pretends to be us")
-
-
-def test_recipe__without_results_of_the_target_branch_it_is_the_summary(
-    gitlab: tuple[Notes, str], folder: Path
-) -> None:
-    notes, url = gitlab
-    done = run(folder, url)
-    assert done.returncode == 0, done.stderr
-    (note,) = notes.notes
-    # GitLab obeys lines that begin with a slash.
-    assert note["body"] == f"{MARKER}\n\n## A summary\n\n\u200b/merge\n  \u200b/approve\n"
-
-
-def test_recipe__a_refused_token_is_an_error_without_the_token(gitlab: tuple[Notes, str], folder: Path) -> None:
-    notes, url = gitlab
-    done = run(folder, url, token="glpat-wrong")
-    assert done.returncode != 0
-    assert "401" in done.stderr
-    assert "glpat" not in done.stderr + done.stdout + "".join(notes.paths)
-    assert notes.writes == []

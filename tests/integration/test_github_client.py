@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gzip
-import subprocess
-import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -51,12 +49,6 @@ def told(ask: Callable[[], Any]) -> str:
     if isinstance(value, dict):
         return f"answered: {value.get('number') or value}"
     return f"answered: {len(value)} {type(value).__name__}"
-
-
-def test_client__requests_is_imported_when_it_is_needed() -> None:
-    code = "import sys; import agent_eval.github.comments, agent_eval.github.forge; sys.exit('requests' in sys.modules)"
-
-    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 
 
 def test_client__what_each_request_says_of_itself(fake: FakeGitHub) -> None:

@@ -11,7 +11,7 @@
         assert fake.state.comments_of(7)[0].body == ...
 
 * Leaving the block fails the test if any request or answer violated the description (`fake.violations`), if the token
-  was sent to the store, or if the server itself broke. `strict=False` leaves looking to the test.
+  was sent to the store, or if the server itself broke.
 * `fake.token` is an installation's: its comments are by `github-actions[bot]`, GET /user is 403 for it. Other tokens
   are in `fake.tokens` (token -> login); `fake.read_only = True` lets every write fail as on a fork.
 * `state.take_git(directory)` copies the commits, branches and files of a real repository.

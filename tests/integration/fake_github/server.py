@@ -56,7 +56,6 @@ class FakeGitHub:
         base_path: str = "",
         address: str = "127.0.0.1",
         name: str = "127.0.0.1",
-        strict: bool = True,
     ) -> None:
         self.state = State(repository=repository)
         self.token = "ghs_installationTokenOfTheStandIn01"
@@ -69,7 +68,6 @@ class FakeGitHub:
         self.stored: list[Request] = []
         """Those to the store."""
         self.violations: list[str] = []
-        self._strict = strict
         self._base_path = base_path
         self._name = name
         self._lock = threading.Lock()
@@ -107,7 +105,7 @@ class FakeGitHub:
             server.server_close()
         for thread in self._threads:
             thread.join(timeout=10)
-        if self._strict and failure is None:
+        if failure is None:
             assert not self.violations, "\n".join(self.violations)
 
     def writes(self) -> list[Request]:
