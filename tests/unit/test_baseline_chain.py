@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import itertools
 import json
 import math
 import re
@@ -59,7 +58,7 @@ from agent_eval.results.decision import DecisionReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import SCORING_VERSION, CaseReport, FileReport, Origin, Reason, RunReport, RunResult
 from agent_eval.runner import StoredLines
-from agent_eval.settings.parsers import AUTO, Choice, parse_order
+from agent_eval.settings.parsers import parse_order
 
 # The order of sources, what came of them, and who may record.
 
@@ -80,43 +79,20 @@ FOUND = Found(
 )
 
 
-ARTIFACT, RERUN = Choice(source="artifact"), Choice(source="rerun")
+ORDERS = ["auto", "none", " artifact ", "rerun,artifact", "artifact, file: evals/base line.json ,rerun"]
+ORDERS += ["file:a.json,file:./b//c.json", "", "artefact", "auto,rerun", "artifact,none", "artifact,,rerun"]
+ORDERS += ["rerun,artifact,rerun", "file:a.json,file:./a.json"]
+ORDERS += [f"file:{path}" for path in ("", ".", "/etc/x", "../a", "a/../../a")]
 
 
-def file_at(path: str) -> Choice:
-    return Choice(source="file", path=path)
-
-
-@pytest.mark.parametrize(
-    ("text", "choices"),
-    [
-        ("auto", AUTO),
-        ("none", ()),
-        (" artifact ", (ARTIFACT,)),
-        ("rerun,artifact", (RERUN, ARTIFACT)),
-        ("artifact, file: evals/base line.json ,rerun", (ARTIFACT, file_at("evals/base line.json"), RERUN)),
-        ("file:a.json,file:./b//c.json", (file_at("a.json"), file_at("b/c.json"))),
-    ],
-)
-def test_chain__orders(text: str, choices: tuple[Choice, ...]) -> None:
-    assert parse_order(text) == choices
-
-
-@pytest.mark.parametrize(
-    ("message", "texts"),
-    [
-        ("must be auto, none, or sources in order", ["", "artefact", "auto,rerun", "artifact,none", "artifact,,rerun"]),
-        ("must name each source once", ["rerun,artifact,rerun", "file:a.json,file:./a.json"]),
-        (
-            "with a path inside the repository",
-            ["file:", "file:.", "file:/etc/x", "file:../a", "file:a/../../a"],
-        ),
-    ],
-)
-def test_parse_order__rejects(message: str, texts: list[str]) -> None:
-    for text in texts:
-        with pytest.raises(ValueError, match=message):
-            parse_order(text)
+def test_chain__orders() -> None:
+    page = ""
+    for order in ORDERS:
+        try:
+            page += f"{order!r}: {' '.join(f'{each.source}={each.path}' for each in parse_order(order))}\n"
+        except ValueError as error:
+            page += f"{order!r} is wrong: {error}\n"
+    check("golden_orders.txt", page)
 
 
 @dataclass
@@ -284,22 +260,6 @@ def test_reading__red_results_serve_and_partial_ones_do_not() -> None:
 # What is read of an artifact's zip, and that nothing is that looks like an attack.
 
 SMALL = ArchiveLimits(archive_bytes=100_000, entries=50, results_bytes=10_000, ratio=100)
-DOTDOT = "an entry is outside the archive"
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"junit.xml": b"<a/>", "results.json": b"{}", "logs/bot/worker-1.log": b"x" * 5_000},
-        {**{f"logs/{number}": b"" for number in range(49)}, "results.json": b"{}"},
-        # The directory that upload-artifact keeps with several paths.
-        {"agent-eval-results/results.json": b"{}", "coverage/html/index.html": b""},
-        {"kept/results.json": b"[1]", "results.json": b"{}"},
-    ],
-    ids=["among all that is uploaded", "as many entries as allowed", "in a directory", "the topmost of several"],
-)
-def test_archive__the_results_are_found(files: dict[str, bytes]) -> None:
-    assert read_results(zipped(files), SMALL) == b"{}"
 
 
 def _link() -> bytes:
@@ -326,36 +286,41 @@ def _false_size(size: int) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", "it is damaged or not a zip archive"),
-        (b"\x1f\x8b\x08 not a zip", "it is damaged or not a zip archive"),
-        (zipped({"results.json": b"{}"})[:-30], "it is damaged or not a zip archive"),
-        (zipped({"a": bytes(range(256)) * 500}, method=zipfile.ZIP_STORED), "it is larger than 100,000 bytes"),
-        (zipped({f"logs/{number}": b"" for number in range(51)}), "it has more than 50 entries"),
-        (zipped({"../results.json": b"{}"}), DOTDOT),
-        (zipped({"results.json": b"{}", "a/../../etc/cron.d/x": b""}), DOTDOT),
-        (zipped({"results.json": b"{}", "..\\..\\x": b""}), DOTDOT),
-        (zipped({"/etc/results.json": b"{}"}), "an entry has an absolute path"),
-        (zipped({"C:/results.json": b"{}"}), "an entry has an absolute path"),
-        (zipped({"junit.xml": b"<a/>"}), "it has no results.json"),
-        (zipped({"results.json/": b""}), "it has no results.json"),
-        (zipped({"a/results.json": b"{}", "b/results.json": b"{}"}), "it has 2 files named results.json"),
-        (zipped({"results.json": b"[1]"}, {"results.json": b"[2]"}), "it has 2 files named results.json"),
-        (_encrypted(), "its results.json is encrypted"),
-        (_link(), "its results.json is not a regular file"),
-        (zipped({"results.json": b"{}"}, method=zipfile.ZIP_LZMA), "an unsupported compression method"),
-        (zipped({"results.json": bytes(range(256)) * 40}), "its results.json is larger than 10,000 bytes"),
-        (zipped({"results.json": b" " * 9_999}), "like a zip bomb"),
-        (_false_size(3), "it is damaged or not a zip archive"),
-        (_false_size(900), "its results.json is shorter than declared"),
-    ],
-    ids=itertools.count(),  # A zip holds the time at which it was made: no name that all of xdist's workers agree on.
-)
-def test_archive__what_is_refused(data: bytes, reason: str) -> None:
-    with pytest.raises(UnsafeArchive, match=reason):
-        read_results(data, SMALL)
+EMPTY = {"results.json": b"{}"}
+ARCHIVES = {
+    "among all that is uploaded": zipped({"junit.xml": b"<a/>", **EMPTY, "logs/bot/worker-1.log": b"x" * 5_000}),
+    "as many entries as allowed": zipped({f"logs/{number}": b"" for number in range(49)} | EMPTY),
+    # The directory that upload-artifact keeps with several paths.
+    "in a directory": zipped({"agent-eval-results/results.json": b"{}", "coverage/html/index.html": b""}),
+    "the topmost of several": zipped({"kept/results.json": b"[1]", **EMPTY}),
+    "nothing": b"",
+    "a gzip": b"\x1f\x8b\x08 not a zip",
+    "cut off": zipped(EMPTY)[:-30],
+    "too large": zipped({"a": bytes(range(256)) * 500}, method=zipfile.ZIP_STORED),
+    "too many entries": zipped({f"logs/{number}": b"" for number in range(51)}),
+    **{f"an entry {name}": zipped({**EMPTY, name: b""}) for name in ("a/../../etc/cron.d/x", "..\\..\\x")},
+    **{f"results in {of}": zipped({f"{of}/results.json": b"{}"}) for of in ("..", "/etc", "C:")},
+    "no results": zipped({"junit.xml": b"<a/>"}),
+    "a directory of that name": zipped({"results.json/": b""}),
+    "two directories": zipped({"a/results.json": b"{}", "b/results.json": b"{}"}),
+    "twice": zipped({"results.json": b"[1]"}, {"results.json": b"[2]"}),
+    "encrypted": _encrypted(),
+    "a link": _link(),
+    "another compression": zipped(EMPTY, method=zipfile.ZIP_LZMA),
+    "large results": zipped({"results.json": bytes(range(256)) * 40}),
+    "a bomb": zipped({"results.json": b" " * 9_999}),
+    **{f"says that it has {size} bytes": _false_size(size) for size in (3, 900)},
+}
+
+
+def test_archive__what_is_found_and_what_is_refused() -> None:
+    page = ""
+    for name, data in ARCHIVES.items():
+        try:
+            page += f"{name}: {read_results(data, SMALL).decode()}\n"
+        except UnsafeArchive as error:
+            page += f"{name}: refused, {str(error).partition(' (')[0]}\n"  # Python's words are those of its version.
+    check("golden_archives.txt", page)
 
 
 def test_archive__a_run_that_died_early_is_not_taken_for_an_attack() -> None:
@@ -435,23 +400,20 @@ def test_write_recordings__there_is_no_file_without_recordings(tmp_path: Path) -
     assert not list(tmp_path.rglob("*.gz"))
 
 
-TWICE = zipped({"results.json": b"{}"}, *[{"recordings.jsonl.gz": gzip.compress(line("door"))}] * 2)
+TWICE = zipped(EMPTY, *[{"recordings.jsonl.gz": gzip.compress(line("door"))}] * 2)
 REFUSED = {
-    "too large": (archive(gzip.compress(line("door") * 200)), "uncompressed it is larger than 20,000 bytes"),
-    "one endless line": (archive(gzip.compress(b" " * 40_000)), "uncompressed it is larger than 20,000 bytes"),
-    "cut off": (archive(gzip.compress(line("door") * 20)[:-12]), "it is damaged"),
-    "no gzip": (archive(b"door"), "it is damaged"),
-    "twice": (TWICE, "it has 2 files named recordings.jsonl.gz"),
-    "too large in the zip": (archive(b"x" * 30_000), "its recordings.jsonl.gz is larger than 20,000 bytes"),
+    "too large": archive(gzip.compress(line("door") * 200)),
+    "one endless line": archive(gzip.compress(b" " * 40_000)),
+    "cut off": archive(gzip.compress(line("door") * 20)[:-12]),
+    "no gzip": archive(b"door"),
+    "twice": TWICE,
+    "too large in the zip": archive(b"x" * 30_000),
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_write_recordings__a_refused_file_is_a_sentence_and_leaves_nothing(tmp_path: Path, name: str) -> None:
-    data, reason = REFUSED[name]
-    runs, note = written(tmp_path, data, "door")
-    assert runs == []
-    assert note is not None and note.startswith("The baseline's recordings are not used: ") and reason in note
+def test_write_recordings__a_refused_file_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    said = [f"{name}: {written(tmp_path, data, 'door')}\n" for name, data in REFUSED.items()]
+    check("golden_refused_recordings.txt", re.sub(r"it is damaged .*", "it is damaged", "".join(said)))
     assert not list(tmp_path.rglob("*.gz"))
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from policy_texts import entry, quarantine, valid_policy
 
 from agent_eval.api import EngineOutcome
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem
 from agent_eval.gate.evaluation import evaluate, outage
 from agent_eval.gate.policy import MOST_DAYS, Gate, MetricPolicy, Policy, PolicyReader, case_matcher, quarantined
 from agent_eval.gate.policy_checks import KnownCase, check_policy
@@ -540,12 +540,24 @@ CHECKED = [
 ]
 
 
+ENDED = quarantine(":gone") + quarantine(":home_1", "2026-11-20")
+# The base branch's policy, whose last day is a day of it, and that of the checkout, which is checked completely.
+MERGED = [(ENDED + quarantine(":home_2", TODAY.isoformat()), quarantine(":home_2")), ("", ENDED)]
+
+
+def as_said(findings: Sequence[Problem]) -> list[str]:
+    said = [f"-> {each.file}, line {each.line}, {each.code}: {each.severity}: {each.message}" for each in findings]
+    return [*(said or ["-> fits"]), *(f"   {each.hint}" for each in findings), ""]
+
+
 def test_policy__what_does_not_fit_the_cases() -> None:
     page = []
     for policy in CHECKED:
-        page += [policy, *(f"-> {each.file}, line {each.line}, {each.code}" for each in found(policy))]
-        page += [f"-> {each.severity}: {each.message} {each.hint}" for each in found(policy)]
-        page += ["-> fits", ""] if not found(policy) else [""]
+        page += [policy, *as_said(found(policy))]
+    for base, own in MERGED:
+        applied = valid_policy(base).instead_of(valid_policy(own), TODAY)
+        page += ["of the base:", base, "of the checkout:", own, *(entry.case for entry in applied.quarantine)]
+        page += as_said(check_policy(applied, CASES, today=TODAY))
     check("golden_policy_problems.txt", "\n".join(page))
 
 
@@ -555,32 +567,6 @@ def test_policy__a_run_of_some_cases_is_held_against_all_of_the_repository() -> 
     assert {each.code for each in found(policy, some)} == {NOTHING, "quarantine-too-many"}
     assert found(policy, some, CASES) == []
     assert {each.code for each in found(quarantine("x"), some, CASES)} == {NOTHING}
-
-
-def test_policy__what_a_pull_request_fixes_in_the_bases_policy_does_not_stop_it() -> None:
-    lasting = quarantine(":home_2", TODAY.isoformat())  # its last day is a day of it
-    base = valid_policy(quarantine(":gone") + quarantine(":home_1", "2026-11-20") + lasting)
-    own = valid_policy(quarantine(":home_2"))
-
-    applied = base.instead_of(own, TODAY)
-
-    assert [entry.case for entry in applied.quarantine] == [":gone", ":home_2"]
-    findings = check_policy(applied, CASES, today=TODAY)
-    assert [(finding.severity, finding.code, finding.file) for finding in findings] == [
-        (Severity.WARNING, "quarantine-ends-soon", None),
-        (Severity.WARNING, "quarantine-expired", None),
-        (Severity.WARNING, NOTHING, None),
-    ]
-    assert findings[1].message.startswith("agent-eval.toml of the base branch, line 6: The quarantine of `:home_1`")
-
-
-def test_policy__the_policy_of_the_checkout_is_still_checked_completely() -> None:
-    own = valid_policy(quarantine(":gone") + quarantine(":home_1", "2026-11-20"))
-    findings = check_policy(valid_policy("").instead_of(own, TODAY), CASES, today=TODAY)
-    assert [(finding.severity, finding.code, finding.line) for finding in findings] == [
-        (Severity.ERROR, NOTHING, 1),
-        (Severity.ERROR, "quarantine-expired", 6),
-    ]
 
 
 def test_policy__a_renamed_case_has_the_stricter_policy_of_both_names() -> None:
