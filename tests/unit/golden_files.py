@@ -37,10 +37,14 @@ def check_names(folder: str, names: Iterable[str]) -> None:
     assert {file.name for file in (DATA / folder).iterdir()} == set(names)
 
 
+def rounded(dumped: str) -> Any:
+    """What JSON says, without digits that depend on the machine."""
+    return json.loads(dumped, parse_float=lambda digits: round(float(digits), 6))
+
+
 def as_lines(model: BaseModel) -> list[str]:
     """What is not as by default: a line for each item of a list, and one for the rest."""
-    dumped = model.model_dump_json(exclude_defaults=True)
-    facts = json.loads(dumped, parse_float=lambda digits: round(float(digits), 6))
+    facts = rounded(model.model_dump_json(exclude_defaults=True))
     lists = {name: facts.pop(name) for name in list(facts) if isinstance(facts[name], list)}
     items = [(name, item) for name, values in lists.items() for item in values]
     return [f"{name}: {json.dumps(item, ensure_ascii=False)}" for name, item in [("in all", facts), *items]]

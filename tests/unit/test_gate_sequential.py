@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import resource
 import sys
@@ -12,7 +13,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from golden_files import as_lines, check
+from golden_files import as_lines, check, rounded
 
 from agent_eval.gate.regression.gathering import Before, held_against
 from agent_eval.gate.regression.sequential import next_step
@@ -422,7 +423,7 @@ def test_sequential__what_is_asked_for_and_said_in_many_games() -> None:
             sides = (f"{side} {dict(counts)}" for side, counts in (("head", step.head), ("base", step.base)) if counts)
             page.append(f"asks, {step.why}: {', '.join(sides)}"[:200])
         for reason in decision.reasons:
-            facts = {key: value for key, value in reason.data.items() if key != "numbers"}
+            facts = rounded(json.dumps({key: value for key, value in reason.data.items() if key != "numbers"}))
             page.append(f"because {reason.code} {reason.metric} {reason.case_ids} blocking {reason.blocking} {facts}")
         page += [f"suite {line}" for each in decision.suites for line in as_lines(each)]
         alike: dict[str, list[str]] = {}
