@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import os
 import shutil
 import socket
 import sys
@@ -159,5 +160,8 @@ async def main(out: Path) -> None:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(EXAMPLES))
-    work = conformance if sys.argv[1].endswith("conformance") else main
-    asyncio.run(work(Path(sys.argv[1])))
+    importlib.import_module("google.adk.runners")
+    child = os.fork()  # The two record spans differently, and share the imports.
+    asyncio.run(main(Path(sys.argv[1])) if child else conformance(Path(sys.argv[1]) / "conformance"))
+    if child:
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
