@@ -420,7 +420,7 @@ SPECS = {
     "an object of Python": "a: !!python/object/apply:os.system [id]",
     "bytes": "a: !!binary aGk=",
     "no number": "a: .nan",
-    "too deep": "[" * 100_000,
+    "too deep": "[" * 5_000,
     "half a character": '"\\ud800"',
     "too large": SPEC + "#" * LARGEST,
 }
@@ -437,10 +437,9 @@ def test_conformance__cases(tmp_path: Path) -> None:
         both = read(conformance_tests(folder, **{file: text}), tmp_path)
         lines = re.sub("(?<=JSON can't have: ).*", "...", told(both)).splitlines()
         cases = [line for line in lines if not line.startswith("  {") or number == 0]
-        alone = [
-            problem for problem in read(folder / "core" / "lamp", tmp_path).problems if problem.severity == "error"
-        ]
-        assert len(alone) == 2 - len(both.conversations), name
+        if file == "generated-session":
+            [alone] = read(folder / "core" / "lamp", tmp_path).problems
+            assert alone.severity == "error", name
         blocks.append("\n".join((f"== {file}: {name}", *cases, "")))
     check("golden_sources_conformance.txt", "\n".join(blocks))
 
