@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from agent_eval.core.content import FunctionCall
@@ -93,7 +93,7 @@ def explain_share(
         actual,
         args=args,
         moved=False,
-        missing=of_expected,
+        missing=of_expected or not actual,
         extra=not of_expected,
     )
     return bounded(summary, _never_none(differences))
@@ -217,12 +217,12 @@ def bounded(summary: Reason, lines: Iterable[Reason]) -> tuple[Reason, ...]:
     return tuple(shown)
 
 
-def surplus(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+def surplus(ours: Sequence[str], theirs: Sequence[str], token_of: Callable[[str], str] = stem) -> list[str]:
     """The words of one text that the other lacks, as spelled, in order."""
-    available = Counter(map(stem, theirs))
+    available = Counter(map(token_of, theirs))
     surplus: list[str] = []
     for word in ours:
-        token = stem(word)
+        token = token_of(word)
         if available[token]:
             available[token] -= 1
         else:

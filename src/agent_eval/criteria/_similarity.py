@@ -10,7 +10,7 @@ from typing import Any
 from agent_eval.criteria._differences import describe_texts
 from agent_eval.criteria._explain import FEW_WORDS, bounded, counted, shares, surplus
 from agent_eval.criteria._sequences import Rouge, edit_distance, rouge_l, rouge_n
-from agent_eval.criteria.tokenize import tokenize, words
+from agent_eval.criteria.tokenize import stem, tokenize, words
 from agent_eval.evalset.models import SimilarityAlgorithm
 from agent_eval.results import Reason
 
@@ -147,7 +147,7 @@ def _summary_of_words(expected: str, actual: str, rules: SimilarityRules) -> Rea
 def _different_words(expected: str, actual: str, rules: SimilarityRules) -> Iterator[Reason]:
     ours, theirs = (words(text, fold=rules.ignore_case) for text in (expected, actual))
     for code, first, second in (("missing-words", ours, theirs), ("unexpected-words", theirs, ours)):
-        different = surplus(first, second)
+        different = surplus(first, second, stem if rules.ignore_case else str)
         if 0 < len(set(different)) <= FEW_WORDS:
             yield Reason.of(code, **counted(different))
     if sorted(ours) == sorted(theirs) and ours != theirs:
