@@ -51,16 +51,10 @@ class Terminal:
         """Types a line, and waits for texts."""
         self.press(f"{text}\n", *patterns)
 
-    def press(self, keys: str, *patterns: str) -> None:
-        """Presses keys, and waits for texts: `\\x03` is Ctrl-C, `\\x04` is Ctrl-D."""
+    def press(self, keys: str, *patterns: str) -> str:
+        """Presses keys, and waits for texts: `\\x03` is Ctrl-C, `\\x04` is Ctrl-D. What was shown up to these."""
         os.write(self._descriptor, keys.encode())
-        for pattern in patterns:
-            self.expect(pattern)
-
-    def ask(self, keys: str, pattern: str) -> str:
-        """Presses keys, and waits for text."""
-        self.press(keys)
-        return self.expect(pattern)
+        return "".join([self.expect(pattern) for pattern in patterns])
 
     def interrupt(self, pattern: str) -> None:
         """Presses Ctrl-C and waits for a text.

@@ -212,7 +212,7 @@ def test_accept__what_it_takes_and_what_it_refuses(repository: Repository) -> No
     accept("--all", "--run", "1")
 
     shell.situation("Cases whose tools returned nothing or an error are left out")
-    nothing = {"lamp": {"error": "no data"}, "door": {"devices": []}}
+    nothing: dict[str, dict[str, Any]] = {"lamp": {"error": "no data"}, "door": {"devices": []}}
     ran(repository, {name: [FOUND] for name in ("lamp", "door", "fan")}, returned=nothing)
     accept("--all", code=1)
     accept("--all", "--run", "1", f"{FILE}:lamp")
@@ -370,7 +370,7 @@ def reviewed(repository: Repository, keys: Sequence[str], *, columns: int = 100,
     """What a review shows if these keys are pressed, each at a prompt; and what is then in the file."""
     with review(repository, columns=columns, editor=editor) as terminal:
         for key in keys[:-1]:
-            terminal.ask(key, r"(accept|edit again)\? \[.*\] ")
+            terminal.press(key, r"(accept|edit again)\? \[.*\] ")
         terminal.press(keys[-1])
     return f"{terminal.text.replace(str(repository.root), 'FOLDER').strip()}\n\n{texts(repository)}"
 
@@ -391,8 +391,8 @@ def test_review__what_it_shows(repository: Repository) -> None:
 
     said += "# What the tools returned\n\n"
     no_call: Turn = (LAMP[0], [FIND], "I found nothing.")
-    nothing, error = {"devices": []}, {"error": "no data"}
-    returned: dict[str, dict[str, Any]] = {"lamp": error, "door": nothing, "fan": error}
+    error = {"error": "no data"}
+    returned: dict[str, dict[str, Any]] = {"lamp": error, "door": {"devices": []}, "fan": error}
     ran(repository, {key: [no_call] for key in returned}, returned=returned)
     said += reviewed(repository, "As")
 
@@ -437,18 +437,18 @@ def test_review__ctrl_c_and_the_end_of_the_input(repository: Repository) -> None
     before = file.read_bytes()
     broken = script(repository, "path.write_text('{')")
     with review(repository, editor=broken, code=130) as terminal:
-        terminal.ask("a", PROMPT)
-        assert "line 1" in terminal.ask("e", r"edit again\? \[y n\] ")
+        terminal.press("a", PROMPT)
+        assert "line 1" in terminal.press("e", r"edit again\? \[y n\] ")
         terminal.press("\x03")
     assert "nothing was written" in terminal.text
     with review(repository, editor="no-such-editor", code=130) as terminal:
-        assert "can't be started" in terminal.ask("e", PROMPT)
+        assert "can't be started" in terminal.press("e", PROMPT)
         terminal.press("\x03")
     assert file.read_bytes() == before
 
     with review(repository) as terminal:
-        assert "Set EDITOR" in terminal.ask("e", PROMPT)
-        terminal.ask("a", PROMPT)
+        assert "Set EDITOR" in terminal.press("e", PROMPT)
+        terminal.press("a", PROMPT)
         terminal.press("\x04")  # the end of the input is like q: what was accepted is written
     assert json.loads(file.read_text("utf-8"))["eval_cases"] == [eval_case("lamp", FOUND), eval_case("door", LAMP)]
 

@@ -119,6 +119,11 @@ def test_client__what_is_repeated_and_what_is_a_failure(fake: FakeGitHub) -> Non
         github = client(fake, clock, budget=200.0)
         result = told(functools.partial(github.get, PULL))
         said.append(f"{name}: {len(fake.requests)} requests, waits of {clock.slept}\n    {result}\n")
+    fake.faults[:] = [Fault(path="/repos/octo/old/", status=301, headers={"Location": f"{fake.api_url}{PULL}"})]
+    renamed = client(fake, repository="octo/old")
+    said.append(f"a renamed repository: {told(functools.partial(renamed.get, renamed.repo('pulls', 7)))}\n")
+    nobody = client(fake, clock := Clock(), api_url="http://127.0.0.1:9")
+    said.append(f"no server: {told(functools.partial(nobody.get, PULL))} Waits of {clock.slept}\n")
     fake.faults[:] = [Fault(method="POST", status=502, times=9)]
     said.append(f"write: {told(lambda: client(fake).post(COMMENTS, {'body': 'x'}))}\n")
     assert len(fake.writes()) == 1, "it is sent once"
@@ -189,21 +194,6 @@ def test_client__waits_and_slow_answers_cost_budget_and_what_the_job_does_meanwh
     before = len(fake.requests)
     assert failure(client(fake, budget=0.0)).kind == "unavailable"
     assert len(fake.requests) == before, "nothing is sent"
-
-
-def test_client__no_server_listens(fake: FakeGitHub) -> None:
-    clock = Clock()
-
-    error = failure(client(fake, clock, api_url="http://127.0.0.1:9"))
-
-    assert (error.kind, len(clock.slept)) == ("unavailable", 4)
-
-
-def test_client__a_renamed_repository_is_followed(fake: FakeGitHub) -> None:
-    fake.faults.append(Fault(path="/repos/octo/old/", status=301, headers={"Location": f"{fake.api_url}{PULL}"}))
-    github = client(fake, repository="octo/old")
-
-    assert github.get(github.repo("pulls", 7))["number"] == 7
 
 
 # The token

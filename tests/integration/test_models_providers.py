@@ -26,14 +26,10 @@ from agent_eval.models.check import credential_problems
 from agent_eval.models.names import VERTEX_EVAL
 from agent_eval.models.pool import open_models
 from agent_eval.models.protocol import ModelFailure, ModelRequest, ModelUsage
-from agent_eval.models.settings import ModelSettings
 from agent_eval.models.vertex_eval import RESULT, metric_spec
 from agent_eval.net.retry import Retry
 
 # google-genai against a Gemini server on a real socket: requests, replies and credentials.
-
-
-FULL = "projects/p-1/locations/europe-west4/publishers/google/models/gemini-2.5-pro"
 
 
 async def test_gemini__sends_the_question_and_reads_the_answer() -> None:
@@ -122,67 +118,46 @@ def workload_identity(directory: Path, server: FakeGemini, token_path: str) -> P
 
 
 PRO = "vertex_ai/gemini-2.5-pro"
+REGION = {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_CLOUD_PROJECT": "p-2", "GOOGLE_CLOUD_LOCATION": "us-west1"}
+CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
+    "account": (PRO, {}),
+    "account of a project and a region": ("gemini-2.5-pro", REGION),
+    "account and an endpoint": ("projects/p-1/locations/us-east4/endpoints/4711", {}),
+    "workload identity": (PRO, {"GOOGLE_CLOUD_PROJECT": "p-2"}),
+    "workload identity that is refused": (PRO, {"GOOGLE_CLOUD_PROJECT": "p-2"}),
+    "key": (PRO, {"GOOGLE_API_KEY": "express-key"}),
+    "half an account": (PRO, {}),
+}
 
 
-@pytest.mark.parametrize(
-    ("credentials", "model", "environ", "asked"),
-    [
-        ("account", PRO, {}, ("account-project", "global", "gemini-2.5-pro")),
-        (
-            "account",
-            "gemini-2.5-pro",
-            {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_CLOUD_PROJECT": "p-2", "GOOGLE_CLOUD_LOCATION": "us-west1"},
-            ("p-2", "us-west1", "gemini-2.5-pro"),
-        ),
-        ("account", "projects/p-1/locations/us-east4/endpoints/4711", {}, ("p-1", "us-east4", "4711")),
-        ("workload", PRO, {"GOOGLE_CLOUD_PROJECT": "p-2"}, ("p-2", "global", "gemini-2.5-pro")),
-        ("refused", PRO, {"GOOGLE_CLOUD_PROJECT": "p-2"}, None),
-        ("key", PRO, {"GOOGLE_API_KEY": "express-key"}, (None, None, "gemini-2.5-pro")),
-    ],
-)
-async def test_vertex__credentials(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    credentials: str,
-    model: str,
-    environ: dict[str, str],
-    asked: tuple[str | None, str | None, str] | None,
-) -> None:
-    with FakeGemini(good) as server, FakeEvaluation(script=lambda _: {}) as tokens:
-        environ = {**environ, "GOOGLE_VERTEX_BASE_URL": server.url}
-        if credentials != "key":
+async def test_vertex__credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+    for name, (model, variables) in CREDENTIALS.items():
+        with (
+            FakeGemini(good) as server,
+            FakeEvaluation(script=lambda _: {}) as tokens,
+            monkeypatch.context() as patched,
+        ):
+            environ = {**variables, "GOOGLE_VERTEX_BASE_URL": server.url}
             path = tmp_path / "account.json"
-            path.write_text(json.dumps(tokens.account()), encoding="utf-8")
-            if credentials != "account":
-                token_path = "/refuses" if credentials == "refused" else "/token"
-                path = workload_identity(tmp_path, server, token_path)
-            environ["GOOGLE_APPLICATION_CREDENTIALS"] = str(path)
-        for name, value in environ.items():
-            monkeypatch.setenv(name, value)  # google-auth looks there itself
-        async with open_models(QUICK, environ, models=[model]) as pool:
-            assert await pool.prepare() == []
-            if asked is None:
-                failure = await failure_of(pool, ask(model=model))
-                assert failure.kind == "no-credentials" and "workload identity" in (failure.hint or "")
-                return
-            reply = await pool.generate(ask(model=model))
-    assert reply.value == {"verdict": "yes", "why": "because"}
-    (sent,) = server.received
-    assert (sent.project, sent.location, sent.model) == asked
-    assert sent.headers.get("x-goog-api-key") == environ.get("GOOGLE_API_KEY")
-
-
-async def test_vertex__reports_bad_credentials_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "account.json"
-    path.write_text('{"type": "service_account", "project_id": "p"}', encoding="utf-8")
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
-    environ: dict[str, Any] = {"GOOGLE_APPLICATION_CREDENTIALS": str(path)}
-    async with open_models(ModelSettings(), environ, models=["vertex_ai/gemini-2.5-pro", FULL]) as pool:
-        failures = await pool.prepare()
-        assert {failure.kind for failure in failures} == {"no-credentials"}
-        assert {problem.code for problem in credential_problems(failures)} == {"judge-credentials-missing"}
-        assert all("google-github-actions/auth" in (failure.hint or "") for failure in failures)
-        assert (await failure_of(pool, ask(model=FULL))).kind == "no-credentials"
+            account = {"type": "service_account", "project_id": "p"} if "half" in name else tokens.account()
+            path.write_text(json.dumps(account), encoding="utf-8")
+            if "workload" in name:
+                path = workload_identity(tmp_path, server, "/refuses" if "refused" in name else "/token")
+            if name != "key":
+                environ["GOOGLE_APPLICATION_CREDENTIALS"] = str(path)
+            for variable, value in environ.items():
+                patched.setenv(variable, value)  # google-auth looks there itself
+            async with open_models(QUICK, environ, models=[model]) as pool:
+                problems = credential_problems(await pool.prepare())
+                text = await told(pool, ask(model=model))
+            codes = [problem.code for problem in problems]
+            asked = [
+                (sent.project, sent.location, sent.model, sent.headers.get("x-goog-api-key"))
+                for sent in server.received
+            ]
+        said.append(f"{name}: {codes}\n    {text.replace(str(tmp_path), 'FOLDER')}\n    asked {asked}\n")
+    check("golden_model_credentials.txt", re.sub(r"http://127[\d.:]+\d", "URL", "".join(said)))
 
 
 # Judges with the google-genai that google-adk 2.13.0 needs: the pytest plugin is installed beside the agent.

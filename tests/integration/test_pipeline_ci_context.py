@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,27 @@ def pull_request(repo: Repo, github: FakeGitHub, *, head: str, base: str, **envi
         "GITHUB_WORKFLOW_REF": "octo/shop/.github/workflows/evals.yml@refs/pull/7/merge",
         **environ,
     }
+
+
+Files = Mapping[str, str | bytes | None]
+"""Contents by path; `->TARGET` is a symbolic link, None a file that is removed."""
+
+
+def put(repo: Repo, files: Files) -> str:
+    links = {name: text[2:] for name, text in files.items() if isinstance(text, str) and text.startswith("->")}
+    for name, target in links.items():
+        (repo.root / name).unlink(missing_ok=True)
+        (repo.root / name).symlink_to(target)
+    return repo.commit({name: text for name, text in files.items() if name not in links})
+
+
+def proposed(repo: Repo, github: FakeGitHub, files: Files, **environ: str) -> dict[str, str]:
+    """The variables of a run on GitHub's merge of a pull request that changes these files."""
+    base = repo.head
+    repo.branch("change")
+    head = put(repo, files)
+    repo.merge("change", "main")
+    return pull_request(repo, github, head=head, base=base, **environ)
 
 
 def surveyed(repo: Repo, environ: Mapping[str, str], **flags: str) -> tuple[CIContext, Settings]:
@@ -119,12 +141,10 @@ def test_rules__of_which_commit(tmp_path: Path, github: FakeGitHub) -> None:
 
     repo = new_repo(tmp_path / "linked")
     (repo.root / NAME).symlink_to("cfg/e.toml")
-    base = repo.commit({"cfg/e.toml": "num-runs = 3\n"})
-    repo.branch("change")
-    head = repo.commit({"cfg/e.toml": "num-runs = 1\n"})
-    repo.merge("change", "main")
+    repo.commit({"cfg/e.toml": "num-runs = 3\n"})
+    environ = proposed(repo, github, {"cfg/e.toml": "num-runs = 1\n"})
     github.faults[:] = [Fault(status=503, body=b"{}", times=1_000)]
-    told("a link, which is resolved at the base", repo, pull_request(repo, github, head=head, base=base))
+    told("a link, which is resolved at the base", repo, environ)
     told("a link, and base-ref", repo, base_ref="main")
     check("golden_rules.txt", "".join(said))
 
@@ -149,52 +169,34 @@ def test_run__base_ref_does_not_let_a_branch_loosen_its_gate(repo: Repo) -> None
     assert wrong.code == 2 and "num-runs" in wrong.out, "the checkout's own file is checked"
 
 
-def changed(repo: Repo, github: FakeGitHub, files: Mapping[str, str | None], **flags: str) -> list[str]:
-    base = repo.commit({"test_config.json": "{}", "evals/bot.test.json": "{}", "lenient.json": "{}"})
-    repo.branch("change")
-    links = {name: text[2:] for name, text in files.items() if isinstance(text, str) and text.startswith("->")}
-    repo.write({name: text for name, text in files.items() if name not in links})
-    for name, target in links.items():
-        (repo.root / name).symlink_to(target)
-    head = repo.commit({})
-    repo.merge("change", "main")
-    ci, settings = surveyed(repo, pull_request(repo, github, head=head, base=base), **flags)
-    result = gating_files_changed(ci, settings)
-    assert result is not None
-    return result
+DECIDING = [
+    ".github/workflows/evals.yml", "deep/test_config.json", "eval_config.json", "evals/bot.test.json",
+    "evals/bot.test.tools/lamp.tape.json",
+]  # fmt: skip
+OTHERS: Files = {".github/workflows/other.yml": "on: push", "bot.py": "", "evals/other.json": "{}"}
+NAMED: list[tuple[dict[str, str], str]] = [
+    ({"config": "lenient.json"}, "lenient.json"),
+    ({"judge_cache": ".cache/judge"}, ".cache/judge/ab/forged.json"),
+    ({"judge_cache": "./.cache/judge/"}, ".cache/judge/ab/forged.json"),
+    ({"replay": "all", "judge_cache": "replies"}, "replies/forged.json"),
+    ({"resume": "true"}, "agent-eval-results/journal.jsonl"),
+    ({"agent": "recorded:good.jsonl"}, "good.jsonl"),
+]
+"""Settings, and a file that decides because of them."""
 
 
-def test_ci_context__what_decides_about_scores_is_named(repo: Repo, github: FakeGitHub) -> None:
-    deciding = [
-        ".github/workflows/evals.yml", "deep/test_config.json", "eval_config.json", "evals/bot.test.json",
-        "evals/bot.test.tools/lamp.tape.json",
-    ]  # fmt: skip
-    others = {".github/workflows/other.yml": "on: push", "bot.py": "", "evals/other.json": "{}"}
+def test_ci_context__what_decides_about_scores_is_named(tmp_path: Path, github: FakeGitHub) -> None:
+    def check_changed(files: Files, deciding: list[str], **flags: str) -> None:
+        repo = new_repo(Path(tempfile.mkdtemp(dir=tmp_path)) / "repo")
+        repo.commit({"test_config.json": "{}", "evals/bot.test.json": "{}", "lenient.json": "{}"})
+        ci, settings = surveyed(repo, proposed(repo, github, {**files, **OTHERS}), **flags)
+        assert gating_files_changed(ci, settings) == deciding
 
-    result = changed(repo, github, {**dict.fromkeys(deciding, "{ }"), **others, "test_config.json": None})
-
-    assert result == [*deciding, "test_config.json"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "path"),
-    [
-        ({"config": "lenient.json"}, "lenient.json"),
-        ({"judge_cache": ".cache/judge"}, ".cache/judge/ab/forged.json"),
-        ({"judge_cache": "./.cache/judge/"}, ".cache/judge/ab/forged.json"),
-        ({"replay": "all", "judge_cache": "replies"}, "replies/forged.json"),
-        ({"resume": "true"}, "agent-eval-results/journal.jsonl"),
-        ({"agent": "recorded:good.jsonl"}, "good.jsonl"),
-    ],
-)
-def test_ci_context__what_the_settings_name_decides_too(
-    repo: Repo, github: FakeGitHub, flags: dict[str, str], path: str
-) -> None:
-    assert changed(repo, github, {path: "{} ", "other.json": "{}"}, **flags) == [path]
-
-
-def test_ci_context__a_link_in_the_place_of_a_directory_decides_too(repo: Repo, github: FakeGitHub) -> None:
-    assert changed(repo, github, {".cache": "->forged"}, judge_cache=".cache/judge") == [".cache"]
+    removed = "test_config.json"
+    check_changed({**dict.fromkeys(DECIDING, "{ }"), removed: None}, [*DECIDING, removed])
+    for flags, path in NAMED:
+        check_changed({path: "{} "}, [path], **flags)
+    check_changed({".cache": "->forged"}, [".cache"], judge_cache=".cache/judge")  # in the place of a directory
 
 
 @pytest.mark.parametrize(
@@ -204,12 +206,8 @@ def test_ci_context__a_token_or_an_address_that_is_none_does_not_end_the_run(
     repo: Repo, github: FakeGitHub, environ: dict[str, str]
 ) -> None:
     base = repo.commit({NAME: "num-runs = 3\n"})
-    repo.branch("change")
-    head = repo.commit({"b": "1"})
-    repo.merge("change", "main")
     said: list[str] = []
-
-    variables = pull_request(repo, github, head=head, base=base, **environ)
+    variables = proposed(repo, github, {"b": "1"}, **environ)
     settings, _ = read_settings(repo.root, secrets=variables, text=None)
     ci, refused = detect_ci_context(settings, variables, said.append)
 
@@ -297,8 +295,6 @@ EUROS = config({"euros": 0.5}, euros="bot.metrics.euros")
 CHECKS = {CONFIG: config({"euros": 0.5}, euros="bot.checks.euros"), "bot/checks.py": "from .metrics import euros\n"}
 REWRITTEN = METRICS.replace("None", "1.0")
 MOVED = {"evals/b.test.json": None, "other/c.test.json": evals("hours"), "other/test_config.json": LOOSE}
-Files = Mapping[str, str | None]
-"""Contents by path; `->TARGET` is a symbolic link, None a file that is removed."""
 
 
 @dataclass(frozen=True)
@@ -333,24 +329,13 @@ CHANGES = {
 }
 
 
-def put(repo: Repo, files: Files) -> str:
-    for name, text in files.items():
-        if text is not None and text.startswith("->"):
-            (repo.root / name).unlink(missing_ok=True)
-            (repo.root / name).symlink_to(text[2:])
-    return repo.commit({name: text for name, text in files.items() if text is None or not text.startswith("->")})
-
-
 def test_held_rules__of_what_a_pull_request_changes(shop: Repo, github: FakeGitHub) -> None:
     said = []
     begun = shop.head
     for name, change in CHANGES.items():
         shop.branch("main", begun)
-        base = put(shop, change.base)
-        shop.branch("change")
-        head = put(shop, change.files)
-        shop.merge("change", "main")
-        ci, settings = surveyed(shop, pull_request(shop, github, head=head, base=base), **change.flags)
+        put(shop, change.base)
+        ci, settings = surveyed(shop, proposed(shop, github, change.files), **change.flags)
         said.append(told(name, ci, settings))
 
     # It is behind main, whose own changes are none of the pull request's.
