@@ -35,9 +35,6 @@ class Page(HTMLParser):
         self.prose: list[str] = [""]
         """The other text, in pieces without an element between."""
         self.text = ""
-        self.open = ""
-        """What is read without a click."""
-        self.folded = ""
         self._open: list[str] = []
         self.feed(source)
         self.close()
@@ -50,23 +47,18 @@ class Page(HTMLParser):
             self.code.append("")
         self.prose.append("")
         if tag not in EMPTY:
-            self._open.append("fold" if tag == "details" and "open" not in dict(attrs) else tag)
+            self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open
         self.prose.append("")
-        innermost = self._open.pop()
-        assert innermost.replace("fold", "details") == tag, f"{tag} is not the innermost element"
+        assert self._open.pop() == tag, f"{tag} is not the innermost element"
 
     def handle_comment(self, data: str) -> None:
         raise AssertionError(f"a comment: {data}")
 
     def handle_data(self, data: str) -> None:
         self.text += data
-        if "fold" in self._open and "summary" not in self._open:
-            self.folded += data
-        else:
-            self.open += data
         if CODE & set(self._open):
             self.code[-1] += data
         else:

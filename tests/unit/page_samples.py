@@ -39,20 +39,17 @@ class Page:
         return list(self.index["cases"][name])
 
 
-def read_page(path: Path, written: Written) -> Page:
+def page_of(folder: Path, source: PageSource | RunReport, **options: Any) -> Page:
+    """Writes a page and reads it."""
+    path = folder / "report.html"
+    source = source if isinstance(source, PageSource) else PageSource(report=source)
+    written = write_page(path, source, **options)
     html = path.read_text("utf-8")
     templates = dict(re.findall(r'<template id="([a-z0-9]+)">([A-Za-z0-9+/=]*)</template>', html))
     index = unpacked(templates["index"])
     blocks = [unpacked(templates[f"b{number}"])["cases"] for number in range(index["blocks"])]
     assert len(templates) == index["blocks"] + 1
     return Page(written=written, html=html, index=index, blocks=blocks)
-
-
-def page_of(folder: Path, source: PageSource | RunReport, **options: Any) -> Page:
-    """Writes a page and reads it."""
-    path = folder / "report.html"
-    source = source if isinstance(source, PageSource) else PageSource(report=source)
-    return read_page(path, write_page(path, source, **options))
 
 
 def called(name: str, value: Mapping[str, Any], **args: Any) -> list[Part]:

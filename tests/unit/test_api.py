@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 import json
 import math
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -185,10 +183,3 @@ def test_save_session__refuses(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="source must be a path"):
         agent_eval.save_session(5, file, root=tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_docs_python_api__name_every_parameter() -> None:
-    page = (ROOT / "docs" / "python-api.md").read_text("utf-8")
-    [listed] = re.findall(r"`save_session\((.*?)\)`", page)
-    parameters = [each.strip(" *").partition("=")[0] for each in listed.split(",")]
-    assert [name for name in parameters if name] == [*inspect.signature(agent_eval.save_session).parameters]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import inspect
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from docs_pages import ROOT, blocks, codes, page, rows, section
 from golden_files import check_part
 from markdown_pages import rendered
 
+import agent_eval
 from agent_eval.agents.discovery import AgentChoice
 from agent_eval.agents.discovery.finder import Finder
 from agent_eval.agents.driver import ServerSpec
@@ -368,6 +370,9 @@ def listed() -> Iterator[tuple[str, object, object]]:
     yield "events", {*EVENTS}, events | {"event", "all others", "`push` elsewhere"}
     marker = marked("k", RunStamp(run_id=1, attempt=2, sha="a" * 40), "").strip()
     yield "marker", re.findall(r"`(<!-- .+? -->)`", COMPARISON), [re.sub(r"=\S+", "=…", marker)]
+    [signature] = re.findall(r"`save_session\((.*?)\)`", page("python-api.md"))
+    named = [each.strip(" *").partition("=")[0] for each in signature.split(",") if each.strip(" *")]
+    yield "save_session", named, [*inspect.signature(agent_eval.save_session).parameters]
     servers = dict(re.findall(r"^\| `(\w+)` \| .* \| (.+) \|$", REMOTE_AGENTS, re.M))
     fields = {field.name: field.default for field in dataclasses.fields(ServerSpec) if field.name != "name"}
     yield "[servers]", fields.keys() & servers.keys(), fields.keys()

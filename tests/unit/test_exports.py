@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import json
 from base64 import b64encode
 from collections.abc import Mapping
@@ -231,17 +232,15 @@ def test_export__bad_input_ends_with_2(
     assert (output.out, Path("rows.csv").exists()) == ("", False)
 
 
-@pytest.mark.parametrize("name", ["results.json", "recordings.jsonl.gz"])
-@pytest.mark.parametrize("format_", ["csv", "jsonl", "otlp"])
-def test_export__never_replaces_the_files_of_the_run(
-    name: str, format_: str, results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = (results / name).read_bytes()
-    Path("link").symlink_to(results / name)
-    for output in (results / name, Path("link")):
-        assert main(["export", format_, "--output", str(output)]) == 2
-        assert capsys.readouterr().err.endswith("is a file of the run itself. Name another --output.\n")
-    assert (results / name).read_bytes() == before
+def test_export__never_replaces_the_files_of_the_run(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, format_ in itertools.product(("results.json", "recordings.jsonl.gz"), ("csv", "jsonl", "otlp")):
+        before = (results / name).read_bytes()
+        link = Path(f"{format_}-{name}")
+        link.symlink_to(results / name)
+        for output in (results / name, link):
+            assert main(["export", format_, "--output", str(output)]) == 2
+            assert capsys.readouterr().err.endswith("is a file of the run itself. Name another --output.\n")
+        assert (results / name).read_bytes() == before
 
 
 def test_export_otlp__a_url_with_a_password_is_refused_and_not_shown(

@@ -304,23 +304,16 @@ def test_marker__no_key_ends_the_comment_of_html(key: str) -> None:
     assert "--" not in first.removeprefix("<!--").removesuffix("-->")
 
 
+MARKED = marked("k", RUN, "text")
+
+
 @given(st.text())
-def test_marker__any_text_can_be_looked_at(body: str) -> None:
-    assert read_marker(body) is None
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "",
-        "text\n" + marked("k", RUN, "text"),
-        "> " + marked("k", RUN, "quoted"),
-        marked("k", RUN, "text").replace("run=123", "run=x"),
-        marked("k", RUN, "text").replace("run=123", "run=" + "9" * 19),
-        marked("k", RUN, "text").replace("agent-eval", "agent-eval-other"),
-        marked("k", RUN, "text").replace(" -->", ""),
-    ],
-)
+@example("text\n" + MARKED)
+@example("> " + MARKED)
+@example(MARKED.replace("run=123", "run=x"))
+@example(MARKED.replace("run=123", "run=" + "9" * 19))
+@example(MARKED.replace("agent-eval", "agent-eval-other"))
+@example(MARKED.replace(" -->", ""))
 def test_marker__what_is_no_marker(body: str) -> None:
     assert read_marker(body) is None
 

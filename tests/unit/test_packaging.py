@@ -23,6 +23,7 @@ from agent_eval.agents.host import ADAPTERS, PROGRAM
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+JOBS = YAML(typ="safe").load(ROOT / ".github/workflows/ci.yml")["jobs"]
 
 
 def output_of(*command: str | Path, code: int = 0, cwd: Path = ROOT) -> str:
@@ -113,9 +114,8 @@ def test_workflows__are_pinned_bounded_and_modest(path: Path) -> None:
 
 
 def test_ci__the_merge_job_waits_for_all_others() -> None:
-    jobs = YAML(typ="safe").load(ROOT / ".github/workflows/ci.yml")["jobs"]
-    assert set(jobs["merge"]["needs"]) == set(jobs) - {"merge"}
-    assert jobs["merge"]["if"] == "always()"
+    assert set(JOBS["merge"]["needs"]) == set(JOBS) - {"merge"}
+    assert JOBS["merge"]["if"] == "always()"
 
 
 TARGETS = {
@@ -164,8 +164,9 @@ def test_tiers__ci_runs_all() -> None:
     nightly = (ROOT / ".github/workflows/nightly.yml").read_text("utf-8")
     of_script = {target for target in TARGETS if re.search(rf"\bmake {target}(?![\w-])", script)}
     steps = re.search(r"\|\| steps=\((.*)\)", script)
-    jobs = YAML(typ="safe").load(ROOT / ".github/workflows/ci.yml")["jobs"].values()
-    commands = {command for job in jobs for step in job["steps"] for command in str(step.get("run")).splitlines()}
+    commands = {
+        command for job in JOBS.values() for step in job["steps"] for command in str(step.get("run")).splitlines()
+    }
 
     assert set(TARGETS) - of_script == {"nightly"} and "make nightly" in nightly
     assert steps is not None

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 import pytest
-from comparison_samples import FOUND, decided, pull_request, word_of
+from comparison_samples import FOUND, NOT_IMPORTED, decided, pull_request, word_of
 from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +22,7 @@ from agent_eval.report.phrases import case_details, change_label, suite_lines
 from agent_eval.report.phrases._headline import headline
 from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.renderers import summary_markdown
+from agent_eval.report.views._causes import has_cause
 from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, usage_line, usage_report
 from agent_eval.report.views.case import case_view, findings, reason_lines, rows
 from agent_eval.report.views.digest import close_vote_notes, has_crashed, metric_rows, not_run_groups
@@ -85,13 +86,6 @@ def test_findings__a_metric_without_a_result_is_not_called_wrong() -> None:
     silent = metric("rubrics", None, threshold=0.5, evidence={0: [NO_SCORE]}, reason=MISSING_VOTE)
     summary = summary_markdown(report("failed", [case("x", "failed", metric("m", 0.0, threshold=1.0), silent)]))
     assert "\u274c rubrics" not in summary
-    assert findings(good("y")) == []
-
-
-def test_has_crashed__only_by_the_agent_s_own_fault() -> None:
-    assert has_crashed(crash())
-    assert not has_crashed(outage())
-    assert not has_crashed(wrong_room())
 
 
 # A case turn by turn, as every renderer shows it.
@@ -156,11 +150,19 @@ def odd_cases() -> Iterator[CaseReport]:
     yield talked("of an older version", metric(RESPONSE, 0.25, threshold=0.8, evidence={0: [kept]}))
 
 
+def unexplained() -> CaseReport:
+    """An error, and scores that say more."""
+    both = wrong_room().changed(eval_id="an error beside scores")
+    both.runs[0].error = NOT_IMPORTED
+    return both
+
+
 def test_cases__their_reasons_findings_metrics_and_turns() -> None:
     """UPDATE_GOLDEN=1 writes them."""
     lines = []
-    for each in odd_cases():
+    for each in (*odd_cases(), crash(), outage(), wrong_room(), unexplained(), good("fine")):
         lines.append(f"{each.eval_id}:")
+        lines.append(f"  crashed: {has_crashed(each)}, its cause says more: {has_cause(each)}")
         lines += [f"  in {most} lines: {reason_lines(each, most)}" for most in (1, 2, 3)]
         lines += [f"  finding: {one.summary} {list(one.lines)} {len(one.turns)}" for one in findings(each)]
         for row in metric_rows(report("failed", [each])):
