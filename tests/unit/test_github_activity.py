@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -131,7 +132,10 @@ def test_activity__no_payload_breaks_it() -> None:
         assert result.kind in {"gate", "refuse"}
 
 
-def environ(path: Path, **more: str) -> dict[str, str]:
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    path = tmp_path / "event.json"
+    path.write_text(json.dumps(EXAMPLES["pull_request.opened"]))
     return {
         "GITHUB_EVENT_NAME": "pull_request",
         "GITHUB_EVENT_PATH": str(path),
@@ -144,21 +148,13 @@ def environ(path: Path, **more: str) -> dict[str, str]:
         "GITHUB_API_URL": "https://github.example/api/v3/",
         "GITHUB_WORKFLOW_REF": "octo/shop/.github/workflows/evals.yml@refs/heads/main",
         "GITHUB_ACTOR": "mona",
-        **more,
     }
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "event.json"
-    path.write_text(json.dumps(EXAMPLES["pull_request.opened"]))
-    return path
-
-
-def test_events__everything_is_read(file: Path) -> None:
+def test_events__everything_is_read(environ: dict[str, str]) -> None:
     """UPDATE_GOLDEN=1 writes it. An event may come without a payload."""
     lines = []
-    for one in (read_event(environ(file)), read_event({"GITHUB_EVENT_NAME": "push"}), GitHubEvent()):
+    for one in (read_event(environ), read_event({"GITHUB_EVENT_NAME": "push"}), GitHubEvent()):
         derived = {name: getattr(one, name) for name in ("run_url", "workflow_path", "default_branch")}
         facts = {name: value for name, value in vars(one).items() if name != "payload"} | derived
         lines += [f"{name}: {value}\n" for name, value in facts.items()]
@@ -167,16 +163,18 @@ def test_events__everything_is_read(file: Path) -> None:
     assert read_event({"GITHUB_SHA": "a" * 40}) == GitHubEvent(), "outside of GitHub there is none"
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b"null", b'{"a":' * 100_000, 25_000_001, None])
-def test_events__an_invalid_payload_is_reported(tmp_path: Path, content: bytes | int | None) -> None:
-    """A number is the size of a file that is above GitHub's limit."""
-    path = tmp_path / "event.json"
-    if content is not None:
-        with path.open("wb") as file:
-            file.truncate(content) if isinstance(content, int) else file.write(content)
-    says = {int: "25 MB", type(None): "No such file"}.get(type(content), "GITHUB_EVENT_PATH")
-    with pytest.raises(EventError, match=says):
-        read_event(environ(path))
+def test_events__an_invalid_payload_is_reported(environ: dict[str, str]) -> None:
+    path = Path(environ["GITHUB_EVENT_PATH"])
+    for content in (b"", b"[]", b"{", b"\xff\xfe", b"null", b'{"a":' * 100_000):
+        path.write_bytes(content)
+        with pytest.raises(EventError, match="GITHUB_EVENT_PATH"):
+            read_event(environ)
+    os.truncate(path, 25_000_001)  # GitHub's limit
+    with pytest.raises(EventError, match="25 MB"):
+        read_event(environ)
+    path.unlink()
+    with pytest.raises(EventError, match="No such file"):
+        read_event(environ)
 
 
 def test_events__what_is_a_commit() -> None:
@@ -184,14 +182,11 @@ def test_events__what_is_a_commit() -> None:
     assert [sha_at({"after": value}, "after") for value in values] == [*values[:2], *[None] * 7]
 
 
-@pytest.mark.parametrize(
-    "variable",
-    ["GITHUB_REPOSITORY=octo", "GITHUB_REPOSITORY=octo/shop/../other", "GITHUB_RUN_ID=12x", "GITHUB_RUN_ATTEMPT=-1"],
-)
-def test_events__a_variable_with_a_strange_value_is_reported(file: Path, variable: str) -> None:
-    name, _, value = variable.partition("=")
-    with pytest.raises(EventError, match=name):
-        read_event(environ(file, **{name: value}))
+def test_events__a_variable_with_a_strange_value_is_reported(environ: dict[str, str]) -> None:
+    strange = ("REPOSITORY=octo", "REPOSITORY=octo/shop/../other", "RUN_ID=12x", "RUN_ATTEMPT=-1")
+    for name, _, value in (f"GITHUB_{each}".partition("=") for each in strange):
+        with pytest.raises(EventError, match=name):
+            read_event({**environ, name: value})
 
 
 # What an answer of GitHub's means, how long it asks us to stay away, whose an address is, and where a link leads.

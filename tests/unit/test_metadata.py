@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,19 @@ PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONT
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
-def inputs_block() -> str:
-    """The `inputs:` of gate/action.yml that follow from the settings.
+def inputs_of(defaults: Mapping[str, str]) -> str:
+    """The `inputs:` that follow from the settings.
 
-    They have no `default:`, because GitHub passes a default as if the user had written it, and the value in
-    agent-eval.toml would never apply. The token is the exception: no file may hold it, and a container gets it no
-    other way (actions/runner).
+    Those of gate/action.yml have no `default:`, because GitHub passes a default as if the user had written it, and the
+    value in agent-eval.toml would never apply. The token is the exception: no file may hold it, and a container gets
+    it no other way (actions/runner).
     """
     lines = ["inputs:"]
     for setting in SETTINGS:
-        default = f" Default: {setting.default}." if setting.default else ""
-        lines += [f"  {setting.input}:", f"    description: {quoted(setting.help + default)}"]
-        if setting.input == "github-token":
-            lines.append("    default: ${{ github.token }}")
+        own = defaults.get(setting.input)
+        text = f" Default: {setting.default}." if setting.default and own is None else ""
+        lines += [f"  {setting.input}:", f"    description: {quoted(setting.help + text)}"]
+        lines += [f"    default: {own}"] if own else []
     return "\n".join(lines) + "\n"
 
 
@@ -50,9 +50,10 @@ def test_action__has_every_setting_as_an_input() -> None:
     text = (ROOT / "gate/action.yml").read_text("utf-8")
     match = re.search(r"^inputs:.*?\n(?=\S)", text, re.MULTILINE | re.DOTALL)
     assert match is not None
-    check_part(ROOT / "gate/action.yml", match[0], inputs_block())
+    check_part(ROOT / "gate/action.yml", match[0], inputs_of(TOKEN))
 
 
+TOKEN = {"github-token": "${{ github.token }}"}
 OWN_DEFAULTS = {
     "output-dir": "agent-eval-results",
     # Outside the checkout, so that a pull request can't commit replies.
@@ -63,12 +64,8 @@ OWN_DEFAULTS = {
 
 def root_blocks() -> dict[str, str]:
     """The generated parts of action.yml, by the line before each: inputs, outputs, and what the two gates get."""
-    inputs, outputs, passed, linking = ["inputs:"], ["outputs:"], ["      with:"], ["      with:"]
+    outputs, passed, linking = ["outputs:"], ["      with:"], ["      with:"]
     for setting in SETTINGS:
-        default = OWN_DEFAULTS.get(setting.input, "${{ github.token }}" if setting.input == "github-token" else None)
-        text = f" Default: {setting.default}." if setting.default and setting.input not in OWN_DEFAULTS else ""
-        inputs += [f"  {setting.input}:", f"    description: {quoted(setting.help + text)}"]
-        inputs += [f"    default: {default}"] if default else []
         value = f"${{{{ inputs.{setting.input} }}}}"
         passed.append(f"        {setting.input}: {value}")
         # It renders the comment again, so it needs all that the gate had, except the keys of models and servers.
@@ -77,8 +74,9 @@ def root_blocks() -> dict[str, str]:
     for name, description in OUTPUTS.items():
         outputs += [f"  {name}:", f"    description: {quoted(description)}"]
         outputs.append(f"    value: ${{{{ steps.gate.outputs.{name} }}}}")
-    blocks = {"inputs": inputs, "outputs": outputs, "      id: gate": passed, "    - name: Link the report": linking}
-    return {after: "\n".join(lines) + "\n" for after, lines in blocks.items()}
+    blocks = {"outputs": outputs, "      id: gate": passed, "    - name: Link the report": linking}
+    parts = {after: "\n".join(lines) + "\n" for after, lines in blocks.items()}
+    return {"inputs": inputs_of({**TOKEN, **OWN_DEFAULTS}), **parts}
 
 
 LINKING = {"mode": "link"}

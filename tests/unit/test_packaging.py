@@ -68,9 +68,8 @@ def test_dockerfile__base_can_be_replaced_and_the_build_gets_what_it_needs() -> 
     assert "# syntax=" not in text, "it would need a registry"
     assert not re.search(r"^USER ", text, re.MULTILINE)
     out, *allowed = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-    assert {
-        f"!{name}" for name in ("pyproject.toml", "requirements/", "README.md", "LICENSE", "entrypoint", "src/")
-    } <= {*allowed}
+    needed = ("pyproject.toml", "requirements/", "README.md", "LICENSE", "entrypoint", "src/")
+    assert {f"!{name}" for name in needed} <= {*allowed}
     assert out == "*", "everything else stays out: the build of a user's job must not depend on stray files"
     for name in ("entrypoint", ".ci/run"):
         assert (ROOT / name).stat().st_mode & 0o111 == 0o111
@@ -83,20 +82,17 @@ def locked(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)==([^ ;\\]+)", "\n".join(entries), re.MULTILINE))
 
 
-def test_bootstrap__uv_and_the_build_backend_are_locked() -> None:
+def test_bootstrap__uv_and_the_build_backend_are_locked_and_nothing_is_installed_without_a_hash() -> None:
+    """The entrypoint's installs are tested in e2e/test_bare_clone.py."""
     build = locked("build.txt")
     assert build["uv"] == locked("run.txt")["uv"]
     # A name that hatchling asks for and that is not in the file would come unlocked.
     assert {"editables", "hatchling", "packaging", "pathspec", "pluggy", "trove-classifiers"} <= set(build)
-
-
-@pytest.mark.parametrize("name", ["Dockerfile", "Makefile"])
-def test_bootstrap__nothing_is_installed_without_a_hash(name: str) -> None:
-    """The entrypoint's installs are tested in e2e/test_bare_clone.py."""
-    lines = (ROOT / name).read_text("utf-8").replace("\\\n", " ").splitlines()
-    installs = [part for line in lines for part in re.split(r"&&|\|\|", line) if "pip install" in part]
-    assert len(installs) >= 3
-    assert not [part for part in installs if not re.search("--require-hashes|--build-constraints", part)]
+    for name in ("Dockerfile", "Makefile"):
+        lines = (ROOT / name).read_text("utf-8").replace("\\\n", " ").splitlines()
+        installs = [part for line in lines for part in re.split(r"&&|\|\|", line) if "pip install" in part]
+        assert len(installs) >= 3
+        assert not [part for part in installs if not re.search("--require-hashes|--build-constraints", part)]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

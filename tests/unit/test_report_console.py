@@ -101,16 +101,6 @@ def passing(cases: int, files: int) -> RunReport:
     )
 
 
-@pytest.mark.parametrize(("cases", "files", "most"), [(1, 1, 6), (200, 31, 16), (1_000, 1_000, 16)])
-def test_console__a_passing_run_takes_few_lines(cases: int, files: int, most: int) -> None:
-    lines = console(passing(cases, files), width=80, files=FILES).splitlines()
-    assert len(lines) <= most
-    assert lines[-1].startswith("Passed: ") and lines[-1].endswith("Page: out/report.html")
-    assert sum("(needs" in line for line in lines) == 1
-    assert not any("token_usage" in line for line in lines), "it gates nothing"
-    assert files != 31 or lines[10].split() == ["and", "21", "more", "files", "130", "passed"]
-
-
 def of_few_runs() -> Iterator[tuple[str, str]]:
     """What the console shows of things that few runs have."""
     hint = 'Write into agent-eval.toml:\n    [agents]\n    "evals/**" = "a"\n::error::mine'
@@ -141,6 +131,8 @@ def of_few_runs() -> Iterator[tuple[str, str]]:
     unpriced = SITUATIONS["fine"]().report
     unpriced.model_usage = [ModelUsageReport(model="mine", calls=12)]
     yield "an unknown price is no line", console(unpriced)
+    for cases, files in ((1, 1), (200, 31), (1_000, 1_000)):  # It takes few lines.
+        yield f"{cases} cases of {files} files pass", console(passing(cases, files), width=80, files=FILES)
     # A metric of DeepEval writes the calls as indented JSON, and at the end which were expected.
     call = '[ToolCall(\n    name="weather",\n    input_parameters={\n        "city": "Paris, the capital"\n    }\n)]'
     why = (

@@ -202,7 +202,7 @@ def test_markdown__holds_reports_that_know_nothing_of_a_base(name: str) -> None:
 
 
 @given(ANY_TEXT)
-def test_comment_markdown__holds_any_text(value: str) -> None:
+def test_markdown__holds_any_text(value: str) -> None:
     head = saying(value, file=value or "x").cases
     errored, still = case("e" + value, "errored", reason=Reason(code=value, message=value)), head[1]
     run_report = pull_request(
@@ -213,6 +213,8 @@ def test_comment_markdown__holds_any_text(value: str) -> None:
     )
     text = comment_markdown(run_report, links=LINKS, warnings=[value])
     nothing_of_theirs(text, f"{SERVER}/example/repo/")
+    summary = summary_markdown(saying(value, file=value or "x"), links=Links(source_url=SOURCE))
+    nothing_of_theirs(summary, SOURCE + "/")
 
 
 # The job summary, judged by what a reader of the rendered page gets.
@@ -261,12 +263,6 @@ def test_summary_markdown__keeps_to_its_limit_and_breaks_nothing(name: str, limi
     assert len(text.encode("utf-8")) <= limit
     assert text.startswith("## ❌ Failed: ")
     nothing_of_theirs(text, SOURCE + "/", second_parser=False)
-
-
-@given(ANY_TEXT)
-def test_summary_markdown__holds_any_text(value: str) -> None:
-    text = summary_markdown(saying(value, file=value or "x"), links=Links(source_url=SOURCE))
-    nothing_of_theirs(text, SOURCE + "/")
 
 
 # What somebody would put into results so that a comment is more than text: limits of renderers, shells, browsers.

@@ -142,6 +142,7 @@ def test_read_settings__of_every_source(tmp_path: Path) -> None:
         changed = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
         default = Settings(root=tmp_path)
         lines += [f"    {name}: {value}" for name, value in changed.items() if getattr(default, name) != value]
+        lines += [f"    {name} is ready at {server.ready_paths}" for name, server in settings.servers.items()]
         lines += [f"    {settings.tape_mode}"] * (settings.tape_mode != "live") + said_of(problems)
         assert settings.output == tmp_path / settings.output_dir
         for secret in ("of-the", "hunter2"):
@@ -154,13 +155,11 @@ def without_site(text: str) -> str:
     return text.replace(docs_page("").removesuffix("/"), "DOCS/")
 
 
-def test_settings__of_policies_and_servers() -> None:
-    """Every alpha is divided by the number of jobs; a server is asked where it says that it is ready."""
-    settings, _ = read_settings(Path(), text=f"gate-jobs = 4\n{SERVER}[[policy]]\nalpha = 0.2\n{ENTRY}alpha = 0.1")
+def test_settings__of_policies() -> None:
+    """Every alpha is divided by the number of jobs."""
+    settings, _ = read_settings(Path(), text=f"gate-jobs = 4\n[[policy]]\nalpha = 0.2\n{ENTRY}alpha = 0.1")
     reader = PolicyReader(settings.policy)
     assert reader.metric("safety_v1", reader.of_case("a.test.json", "a")).alpha == pytest.approx(0.025)
-    ready = {name: server.ready_paths for name, server in settings.servers.items()}
-    assert ready == {"weather-1": ("/ok",), "small": ("/health", "/list-apps")}
 
 
 def test_read_settings__what_is_no_file(tmp_path: Path) -> None:
