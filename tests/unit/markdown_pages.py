@@ -35,6 +35,8 @@ class Page(HTMLParser):
         self.prose: list[str] = [""]
         """The other text, in pieces without an element between."""
         self.text = ""
+        self.open = ""
+        """What is read without a click."""
         self._open: list[str] = []
         self.feed(source)
         self.close()
@@ -47,18 +49,21 @@ class Page(HTMLParser):
             self.code.append("")
         self.prose.append("")
         if tag not in EMPTY:
-            self._open.append(tag)
+            self._open.append("fold" if tag == "details" and "open" not in dict(attrs) else tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open
         self.prose.append("")
-        assert self._open.pop() == tag, f"{tag} is not the innermost element"
+        innermost = self._open.pop()
+        assert innermost.replace("fold", "details") == tag, f"{tag} is not the innermost element"
 
     def handle_comment(self, data: str) -> None:
         raise AssertionError(f"a comment: {data}")
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        if "fold" not in self._open or "summary" in self._open:
+            self.open += data
         if CODE & set(self._open):
             self.code[-1] += data
         else:
