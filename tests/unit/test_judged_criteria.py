@@ -47,6 +47,16 @@ SCENARIO: dict[str, Any] = {
 }
 
 
+TYPED: dict[str, Any] = {
+    "rubrics": [rubric("typed", type_) for spec in METRICS.values() if (type_ := spec.rubric_type)]
+}
+
+
+def case_of(metric: str) -> dict[str, Any]:
+    """The fields of a case that the metric can judge."""
+    return SCENARIO if metric == SIMULATOR else TYPED
+
+
 def always(reply: Any) -> ScriptedModel:
     return ScriptedModel(script=lambda _: reply)
 
@@ -89,13 +99,8 @@ def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
 
     def prompt(answer: str) -> str:
         model = always(None)
-        case: dict[str, Any] = {
-            "rubrics": [rubric("r", type_) for spec in METRICS.values() if (type_ := spec.rubric_type)]
-        }
-        if metric == SIMULATOR:
-            case = SCENARIO
         turns = [turn(answer=answer, app_details=DETAILS), turn(answer=answer, app_details=DETAILS)]
-        score(judged(metric, model, samples=1), conversation(turns, **case))
+        score(judged(metric, model, samples=1), conversation(turns, **case_of(metric)))
         return model.requests[0].prompt
 
     first, second = prompt("It is red."), prompt("Blue.")
@@ -116,15 +121,9 @@ def test_prompts__are_equal_if_only_ids_differ(metric: str, options: dict[str, A
 
     def prompts(drawn: str) -> list[str]:
         model = always({"score": 1, "explanation": "", "rubrics": []} if options else None)
-        case: dict[str, Any] = {
-            "rubrics": [rubric("r", type_) for spec in METRICS.values() if (type_ := spec.rubric_type)]
-        }
         shown = json.loads(json.dumps([CALL, CALL, RESULT]).replace('"1"', f'"{drawn}"'))
         actual = [turn(intermediate_data=events(*shown), invocation_id=drawn)]
-        score(
-            judged(metric, model, samples=1, **options),
-            conversation(actual, **SCENARIO if metric == SIMULATOR else case),
-        )
+        score(judged(metric, model, samples=1, **options), conversation(actual, **case_of(metric)))
         return [request.prompt for request in model.requests]
 
     assert prompts("adk-1") == prompts("adk-2") != []
@@ -178,7 +177,6 @@ RICH = (
     turn("more", "bye", app_details=DETAILS),
 )
 EXPECTED = (turn("asked", "the reference"), turn("asked again", "bye"))
-TYPED = {"rubrics": [rubric("typed", type_) for spec in METRICS.values() if (type_ := spec.rubric_type)]}
 OLD = {"intermediate_responses": [["bot", [{"text": "was expected"}]]]}
 WITHOUT_IDS = {
     "tool_uses": [{"name": "f", "args": {"n": 1}}, {"name": "g", "args": {}}, {"name": "f", "args": {"n": 2}}],
