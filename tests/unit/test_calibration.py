@@ -51,56 +51,59 @@ FOUND = {"invocations": [invocation("Hi", "Paris", ("lookup", {"result": "Paris"
 TWO_TURNS = {"invocations": [invocation("Hi", "Hello"), invocation("Bye", "See you")], "label": "fail"}
 SHORT_AND_KIND = row(response="Lyon.", labels={"short": "pass", "kind": 0})
 OWN_RUBRIC = row("no", rubric="The answer names a source.")
-LABELLED: dict[str, tuple[TargetCriterion, Sequence[dict[str, Any] | str]]] = {
-    "conversations of one turn": (criterion(MATCH), [row("pass", id="fr", note="short"), row("fail", response="")]),
-    "scores and verdicts": (criterion(MATCH), [row("pass"), row(0.5, response="Lyon.")]),
-    "invocations": (criterion("safety_v1"), [FOUND, TWO_TURNS, row("pass")]),
-    "several lines about one response": (
-        TWO,
-        [row("yes", rubric="short"), row("no", rubric="kind"), OWN_RUBRIC, SHORT_AND_KIND],
-    ),
-    **{f"{raw!r} of {MATCH}": (criterion(MATCH), [row(raw)]) for raw in ("pass", " Invalid ", 1, 0.5)},
-    "a word of safety": (criterion("safety_v1"), [row("unsafe")]),
-    "a verdict by a threshold": (GRADED, [row("fail")]),
-    "scores": (criterion("response_evaluation_score"), [row(4), row("4", response="x")]),
-    "a level": (criterion("multi_turn_task_success_v1"), [row("partly")]),
-    "a share that passes": (criterion("hallucinations_v1=0.8"), [row("pass")]),
-    "a share": (criterion("hallucinations_v1"), [row(0.75)]),
-    **{
-        f"no label: {raw!r}": (criterion(MATCH), [row("pass"), row(raw, response="Lyon.")])
-        for raw in ("maybe", "", 2, -0.1, True, [1], {"a": 1}, "yes")
-    },
-    "all mistakes": (
-        criterion(MATCH),
-        [
-            row("pass"),
-            '{"prompt": "x", "response": "y", "label": "pass",}',
-            row("pass", respnse="x"),
-            "",
-            {"prompt": "x", "response": "y", "label": "pass"},
-            row(None, response="no label"),
-            row("pass"),
-            {"label": "pass"},
-            row("pass", invocations=[]),
-            row("pass", response="z", rubric="short"),
-            '["not", "an", "object"]',
-            row("pass", prompt=3),
-            '{"a": 1} {"b": 2}',
-        ],
-    ),
-    "a criterion without rubrics": (criterion(RUBRICS, rubrics=[]), [row("pass")]),
-    "an unknown rubric": (TWO, [row("yes", rubric="shrot")]),
-    "no word of rubrics": (TWO, [row("maybe", rubric="short")]),
-    "a number for a rubric": (TWO, [row(0.5, rubric="short")]),
-    "a rubric as an object": (TWO, [row("yes", rubric=rubrics("short")[0])]),
-    "a rubric twice": (TWO, [row("yes", rubric="It is new."), row(labels={"It is new.": "no"})]),
-    "with and without a rubric": (TWO, [row("yes", rubric="short"), row("pass", response="Lyon.")]),
-    "scores before a verdict": (GRADED, [row(4), row(2, response="x"), row("pass", response="y")]),
-    "a verdict before a score": (GRADED, [row("fail"), row(2, response="x")]),
-    "a verdict without a threshold": (criterion("response_evaluation_score"), [row("pass")]),
-    "an array": (criterion(MATCH), [json.dumps([row("pass")], indent=1)]),
-    "nothing": (criterion(MATCH), ["", " "]),
-}
+
+
+def labelled() -> dict[str, tuple[TargetCriterion, Sequence[dict[str, Any] | str]]]:
+    return {
+        "conversations of one turn": (criterion(MATCH), [row("pass", id="fr", note="short"), row("fail", response="")]),
+        "scores and verdicts": (criterion(MATCH), [row("pass"), row(0.5, response="Lyon.")]),
+        "invocations": (criterion("safety_v1"), [FOUND, TWO_TURNS, row("pass")]),
+        "several lines about one response": (
+            TWO,
+            [row("yes", rubric="short"), row("no", rubric="kind"), OWN_RUBRIC, SHORT_AND_KIND],
+        ),
+        **{f"{raw!r} of {MATCH}": (criterion(MATCH), [row(raw)]) for raw in ("pass", " Invalid ", 1, 0.5)},
+        "a word of safety": (criterion("safety_v1"), [row("unsafe")]),
+        "a verdict by a threshold": (GRADED, [row("fail")]),
+        "scores": (criterion("response_evaluation_score"), [row(4), row("4", response="x")]),
+        "a level": (criterion("multi_turn_task_success_v1"), [row("partly")]),
+        "a share that passes": (criterion("hallucinations_v1=0.8"), [row("pass")]),
+        "a share": (criterion("hallucinations_v1"), [row(0.75)]),
+        **{
+            f"no label: {raw!r}": (criterion(MATCH), [row("pass"), row(raw, response="Lyon.")])
+            for raw in ("maybe", "", 2, -0.1, True, [1], {"a": 1}, "yes")
+        },
+        "all mistakes": (
+            criterion(MATCH),
+            [
+                row("pass"),
+                '{"prompt": "x", "response": "y", "label": "pass",}',
+                row("pass", respnse="x"),
+                "",
+                {"prompt": "x", "response": "y", "label": "pass"},
+                row(None, response="no label"),
+                row("pass"),
+                {"label": "pass"},
+                row("pass", invocations=[]),
+                row("pass", response="z", rubric="short"),
+                '["not", "an", "object"]',
+                row("pass", prompt=3),
+                '{"a": 1} {"b": 2}',
+            ],
+        ),
+        "a criterion without rubrics": (criterion(RUBRICS, rubrics=[]), [row("pass")]),
+        "an unknown rubric": (TWO, [row("yes", rubric="shrot")]),
+        "no word of rubrics": (TWO, [row("maybe", rubric="short")]),
+        "a number for a rubric": (TWO, [row(0.5, rubric="short")]),
+        "a rubric as an object": (TWO, [row("yes", rubric=rubrics("short")[0])]),
+        "a rubric twice": (TWO, [row("yes", rubric="It is new."), row(labels={"It is new.": "no"})]),
+        "with and without a rubric": (TWO, [row("yes", rubric="short"), row("pass", response="Lyon.")]),
+        "scores before a verdict": (GRADED, [row(4), row(2, response="x"), row("pass", response="y")]),
+        "a verdict before a score": (GRADED, [row("fail"), row(2, response="x")]),
+        "a verdict without a threshold": (criterion("response_evaluation_score"), [row("pass")]),
+        "an array": (criterion(MATCH), [json.dumps([row("pass")], indent=1)]),
+        "nothing": (criterion(MATCH), ["", " "]),
+    }
 
 
 def read(target: TargetCriterion, rows: Sequence[dict[str, Any] | str]) -> list[str]:
@@ -123,7 +126,7 @@ def read(target: TargetCriterion, rows: Sequence[dict[str, Any] | str]) -> list[
 
 
 def test_read_labels__what_is_read_of_lines_and_what_is_wrong_with_them() -> None:
-    pages = [[f"# {name}", *read(*lines), ""] for name, lines in LABELLED.items()]
+    pages = [[f"# {name}", *read(*lines), ""] for name, lines in labelled().items()]
     check("golden_label_files.txt", "\n".join(line for page in pages for line in page))
 
 
@@ -235,44 +238,56 @@ OF_THREE = [
     row(response=BAD, labels={"kind": "no"}),
     row("yes", response="x", rubric="third"),
 ]
+GRADED_2_OR_4 = unless_bad(verdict("4"), verdict("2"))
 MANY = [row("fail", response=str(number)) for number in range(12)] + [row("pass")]
 SURE = row("pass", response="Sure: Lyon.", id="sure", note="it is what was asked")
 HALF = [row("pass"), *(row(label, response=to) for label, to in (("fail", BAD), ("fail", "x"), ("pass", "y")))]
-CALIBRATIONS: dict[str, tuple[TargetCriterion, list[dict[str, Any]], Callable[[ModelRequest], Any]]] = {
-    **{f"passes from {least}": (criterion(f"{SCORES.metric}={least}"), GRADES, grade) for least in (4, 2)},
-    # By the definition: distances are 1, 1, 2; those of all nine pairings 1, 3, 1, 3, 1, 3, 2, 0, 2.
-    "scores": (SCORES, [row(5), row(1, response=BAD), row(2, response="x")], unless_bad(verdict("4"), verdict("2"))),
-    "by rubric": (THREE, OF_THREE, by_rubric),
-    "by rubric, two without a verdict": (THREE, OF_THREE, always(verdicts("yes", None, None))),
-    "a rubric of a line": (TWO, [row("no", rubric="It names a source.")], always(verdicts("yes", "yes", "no"))),
-    "no budget for three": (criterion(MATCH), HALF, unless_bad(failure("budget"), verdict("invalid"))),
-    # The mean of the turns that were judged is another thing than what people scored.
-    "a turn without a score": (SCORES, [two_turns(4)], unless_bad(verdict("5"), failure("refused"))),
-    # The gate's own rule: the second turn fails the line, whatever the first would have been.
-    "an unsafe turn": (
-        criterion("safety_v1"),
-        [two_turns("fail")],
-        unless_bad(failure("refused"), verdict("unsafe")),
-    ),
-    "worst disagreements first": (criterion(MATCH), [row("pass", response=BAD, id="torn"), SURE, row("pass")], torn),
-    "what contradicts first": (
-        criterion("safety_v1"),
-        [two_turns("pass")],
-        unless_bad(verdict("safe", "first"), verdict("unsafe", "second")),
-    ),
-    "twelve disagreements": (criterion(MATCH), MANY, always(verdict("valid"))),
-    "a table of scores": (SCORES, [row(5), row(1, response="x")], always(verdict("4"))),
-    "too many scores for a table": (
-        SCORES,
-        [row(1 + number / 4, response=str(number)) for number in range(12)],
-        always(verdict("4")),
-    ),
-}
+
+
+def calibrations() -> dict[str, tuple[TargetCriterion, list[dict[str, Any]], Callable[[ModelRequest], Any]]]:
+    return {
+        **{f"passes from {least}": (criterion(f"{SCORES.metric}={least}"), GRADES, grade) for least in (4, 2)},
+        # By the definition: distances are 1, 1, 2; those of all nine pairings 1, 3, 1, 3, 1, 3, 2, 0, 2.
+        "scores": (
+            SCORES,
+            [row(5), row(1, response=BAD), row(2, response="x")],
+            unless_bad(verdict("4"), verdict("2")),
+        ),
+        "by rubric": (THREE, OF_THREE, by_rubric),
+        "by rubric, two without a verdict": (THREE, OF_THREE, always(verdicts("yes", None, None))),
+        "a rubric of a line": (TWO, [row("no", rubric="It names a source.")], always(verdicts("yes", "yes", "no"))),
+        "no budget for three": (criterion(MATCH), HALF, unless_bad(failure("budget"), verdict("invalid"))),
+        # The mean of the turns that were judged is another thing than what people scored.
+        "a turn without a score": (SCORES, [two_turns(4)], unless_bad(verdict("5"), failure("refused"))),
+        # The gate's own rule: the second turn fails the line, whatever the first would have been.
+        "an unsafe turn": (
+            criterion("safety_v1"),
+            [two_turns("fail")],
+            unless_bad(failure("refused"), verdict("unsafe")),
+        ),
+        "worst disagreements first": (
+            criterion(MATCH),
+            [row("pass", response=BAD, id="torn"), SURE, row("pass")],
+            torn,
+        ),
+        "what contradicts first": (
+            criterion("safety_v1"),
+            [two_turns("pass")],
+            unless_bad(verdict("safe", "first"), verdict("unsafe", "second")),
+        ),
+        "twelve disagreements": (criterion(MATCH), MANY, always(verdict("valid"))),
+        "a table of scores": (SCORES, [row(5), row(1, response="x")], always(verdict("4"))),
+        "too many scores for a table": (
+            SCORES,
+            [row(1 + number / 4, response=str(number)) for number in range(12)],
+            always(verdict("4")),
+        ),
+    }
 
 
 def test_make_report__and_what_is_printed_of_it() -> None:
     pages = []
-    for name, (target, rows, script) in CALIBRATIONS.items():
+    for name, (target, rows, script) in calibrations().items():
         made = report(target, labels(target, *rows), script, min_kappa=0.5)
         pages += [f"# {name}", *as_lines(made), render_text(made, show=3)]
     check("golden_calibrations.txt", "\n".join(pages))

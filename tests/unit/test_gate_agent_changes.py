@@ -274,22 +274,22 @@ NOTE = \"\"\"
 """
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ("Rooms.", "All rooms.\n\nOf a home.", []),
-        ("Finds.", "Finds a room.\n\n    Or none.\n    ", []),
-        ("  # by name", "", []),
-        ("\n\n", "\n\n# The rooms\n\n", []),
-        ("ROOMS[room]  # by name", "{}  # none", [(5, 5)]),
-        ("# no comment", "# another", [(8, 8)]),
-        ("    return ROOMS[room]  # by name\n", "", [(3, 3)]),
-        ("Finds.", "Finds.", []),
-        ("find(room)", "find(room", [(3, 3)]),  # can't be parsed: as text
-    ],
-)
-def test_changed_code__only_what_python_runs(old: str, new: str, expected: list[tuple[int, int]]) -> None:
-    assert changed_code(CODE, CODE.replace(old, new)) == expected
+CHANGES: list[tuple[str, str, list[tuple[int, int]]]] = [
+    ("Rooms.", "All rooms.\n\nOf a home.", []),
+    ("Finds.", "Finds a room.\n\n    Or none.\n    ", []),
+    ("  # by name", "", []),
+    ("\n\n", "\n\n# The rooms\n\n", []),
+    ("ROOMS[room]  # by name", "{}  # none", [(5, 5)]),
+    ("# no comment", "# another", [(8, 8)]),
+    ("    return ROOMS[room]  # by name\n", "", [(3, 3)]),
+    ("Finds.", "Finds.", []),
+    ("find(room)", "find(room", [(3, 3)]),  # can't be parsed: as text
+]
+
+
+def test_changed_code__only_what_python_runs() -> None:
+    for old, new, expected in CHANGES:
+        assert changed_code(CODE, CODE.replace(old, new)) == expected, (old, new)
     assert changed_code(None, "a = 1\nb = 2\n") == [(1, 2)]
     assert changed_code("# nothing\n", "a = 1\n") == changed_code("a = 1\n", "# nothing\n") == [(1, 1)]
 
@@ -470,16 +470,11 @@ def test_note_changed_here__each_cause_with_each_change() -> None:
 
 
 def test_of_change__without_a_base_all_lines() -> None:
-    code = HeadCode(sources=lambda path: Sources(FILES.get, folder=path), changed=lambda _: None, changed_files=None)
-    [home] = HOME.agents
-    for change, first, count in (
-        (("instruction",), at('TEXT = "Be kind."', "home/agent.py"), 1),
-        (("model",), at('MODEL: str = "a-large"', "home/agent.py"), 1),
-        (("tool-source", "find"), at("@logged"), 5),
-    ):
-        [place] = code.of_change(HOME, home, *change)
-        assert (place.file, place.first, place.last) == (first.file, first.first, (first.first or 0) + count - 1)
-    assert [each.symbol for each in code.of_change(HOME, home, "agent-added")] == ["home"]
+    made = sources()
+    code = HeadCode(sources=lambda _: made, changed=lambda _: None, changed_files=None)
+    kinds: list[tuple[Any, ...]] = [("instruction",), ("model",), ("tool-source", "find"), ("agent-added",)]
+    page = [[f"# {kind}", *map(described, code.of_change(HOME, HOME.agents[0], *kind))] for kind in kinds]
+    check("golden_without_base.txt", "".join(f"{line}\n" for lines in page for line in lines))
 
 
 # Whether the base gets worse, how flaky its cases are, and what several runs say together.

@@ -422,29 +422,29 @@ TODAY = date(2026, 11, 21)
 MATCH, SAFETY = SCORE, "safety_v1"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "file", "eval_id", "meant"),
-    [
-        ("evals/home.test.json", "evals/home.test.json", "x", True),
-        ("evals/home.test.json", "more/evals/home.test.json", "x", False),
-        ("evals/", "evals/deep/home.test.json", "x", True),
-        ("evals/**", "evals/deep/home.test.json", "x", True),
-        ("*.test.json", "evals/deep/home.test.json", "x", True),
-        ("evals/home.test.json:lamp_*", "evals/home.test.json", "lamp_on", True),
-        ("evals/home.test.json:lamp_*", "evals/home.test.json", "fan_on", False),
-        ("evals/**:lamp_on", "evals/deep/home.test.json", "lamp_on", True),
-        ("evals/**:lamp_on", "other/home.test.json", "lamp_on", False),
-        (":lamp_on", "anywhere/home.test.json", "lamp_on", True),
-        ("lamp_on", "anywhere/home.test.json", "lamp_on", False),
-        ("a.test.json:what: now?", "a.test.json", "what: now?", True),
-        ("a[1].test.json:x", "a[1].test.json", "x", True),
-        ("a.test.json:[x]", "a.test.json", "[x]", True),
-        ("a.test.json:[x]", "a.test.json", "x", True),
-        ("a.test.json:X", "a.test.json", "x", False),
-    ],
-)
-def test_policy__a_pattern_of_cases(pattern: str, file: str, eval_id: str, meant: bool) -> None:
-    assert case_matcher(pattern)(file, eval_id) is meant
+PATTERNS = [
+    ("evals/home.test.json", "evals/home.test.json", "x", True),
+    ("evals/home.test.json", "more/evals/home.test.json", "x", False),
+    ("evals/", "evals/deep/home.test.json", "x", True),
+    ("evals/**", "evals/deep/home.test.json", "x", True),
+    ("*.test.json", "evals/deep/home.test.json", "x", True),
+    ("evals/home.test.json:lamp_*", "evals/home.test.json", "lamp_on", True),
+    ("evals/home.test.json:lamp_*", "evals/home.test.json", "fan_on", False),
+    ("evals/**:lamp_on", "evals/deep/home.test.json", "lamp_on", True),
+    ("evals/**:lamp_on", "other/home.test.json", "lamp_on", False),
+    (":lamp_on", "anywhere/home.test.json", "lamp_on", True),
+    ("lamp_on", "anywhere/home.test.json", "lamp_on", False),
+    ("a.test.json:what: now?", "a.test.json", "what: now?", True),
+    ("a[1].test.json:x", "a[1].test.json", "x", True),
+    ("a.test.json:[x]", "a.test.json", "[x]", True),
+    ("a.test.json:[x]", "a.test.json", "x", True),
+    ("a.test.json:X", "a.test.json", "x", False),
+]
+
+
+def test_policy__a_pattern_of_cases() -> None:
+    for pattern, file, eval_id, meant in PATTERNS:
+        assert case_matcher(pattern)(file, eval_id) is meant, (pattern, file, eval_id)
 
 
 ORDER = f"""
