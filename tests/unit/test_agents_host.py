@@ -298,55 +298,61 @@ PREFACE = "\nOn how to mitigate this issue, please refer to:\n\nhttps://example.
 KEY, NO_KEY = {"GOOGLE_API_KEY"}, "No API key was provided."
 CLIENT, SERVER = "google.genai.errors.ClientError", "google.genai.errors.ServerError"
 AT, ATTEMPTS = "agent.py:3: x()", [{"cause": "connection refused"}, {"status": 503}, {"status": 503}]
-FAILURES: dict[str, AgentFailure] = {
-    "quota": raised("quota", CLIENT, status=429),
-    "quota, named once": raised("429 quota", CLIENT, status=429),
-    "quota, with ADK's preface": raised(f"{PREFACE}429 quota", CLIENT, status=429),
-    "quota of the shop": raised("quota of the shop", "shop.Error", status=429, origin="agent"),
-    **{f"HTTP {status}": raised("down", SERVER, status=status, traceback="frames") for status in (408, 500, 529, 599)},
-    "access": raised("who are you", "openai.AuthenticationError", status=401),
-    "a refused key": raised("API key not valid.", CLIENT, status=400, traceback="frames", withheld=KEY),
-    "bad request": raised("bad request", CLIENT, status=400),
-    "no such model": raised("no such model", CLIENT, status=404),
-    "no connection": raised("", "httpx.ConnectError", "httpx.TransportError"),
-    "reset": raised("", "builtins.ConnectionResetError", "builtins.ConnectionError", "builtins.OSError"),
-    "reset, of the agent": raised("", "builtins.ConnectionError", origin="agent"),
-    "LiteLLM": raised("", "litellm.exceptions.APIConnectionError"),
-    "credentials": raised("Could not find credentials", "google.auth.exceptions.DefaultCredentialsError"),
-    "no key": raised(NO_KEY, "builtins.ValueError", traceback="frames"),
-    "a key that is withheld": raised(NO_KEY, "builtins.ValueError", withheld=KEY),
-    "another ValueError": raised("bad schema", "builtins.ValueError"),
-    "lines": raised("one\ntwo", "a.B", origin="agent", traceback="frames"),
-    "a module": loaded("No module named 'yfinance.data'", "ModuleNotFoundError"),
-    "a module beside it": loaded("No module named 'blame'", "ModuleNotFoundError", Path(blame.__file__).parent),
-    "a relative import": loaded("attempted relative import beyond top-level package", "ImportError"),
-    **{
-        f"root_agent: {kind}": loaded(f"`root_agent` of bot.agent is of type {kind}, not an ADK agent", "TypeError")
-        for kind in ("int", "coroutine", "function")
-    },
-    "an exit": loaded("2", "SystemExit", exit=2),
-    "what was read": ended(0, ValueError("what was read")),
-    "nothing was read": ended(None),
-    "killed": ended(-9),
-    "killed by a number": ended(-250),
-    "exited": ended(3),
-    "closed by the gate": ended(-9, by_gate="was closed"),
-    "silence": waited(remote=True, silent=100.0),
-    "a short silence": waited(remote=True, silent=20.0),
-    "while it stalled": waited(remote=True, silent=70.0, stalled=50.0),
-    "of its own code": waited(remote=False, silent=170.0),
-    "of a tool": waited("tool", name="look_up", remote=True, silent=170.0),
-    "of a question": waited(attempts=[{"status": 400}]),
-    "failed attempts": waited(attempts=ATTEMPTS),
-    "many calls": waited("tool", calls=25, name="again", at=AT),
-    "one call": waited("tool", calls=1, name="again", at=AT, stopped=False),
-    "cut short by its case": waited(remote=True, silent=0.2, timeout=0.26, turn_limit=20.0),
-}
+
+
+def failures() -> dict[str, AgentFailure]:
+    return {
+        "quota": raised("quota", CLIENT, status=429),
+        "quota, named once": raised("429 quota", CLIENT, status=429),
+        "quota, with ADK's preface": raised(f"{PREFACE}429 quota", CLIENT, status=429),
+        "quota of the shop": raised("quota of the shop", "shop.Error", status=429, origin="agent"),
+        **{
+            f"HTTP {status}": raised("down", SERVER, status=status, traceback="frames")
+            for status in (408, 500, 529, 599)
+        },
+        "access": raised("who are you", "openai.AuthenticationError", status=401),
+        "a refused key": raised("API key not valid.", CLIENT, status=400, traceback="frames", withheld=KEY),
+        "bad request": raised("bad request", CLIENT, status=400),
+        "no such model": raised("no such model", CLIENT, status=404),
+        "no connection": raised("", "httpx.ConnectError", "httpx.TransportError"),
+        "reset": raised("", "builtins.ConnectionResetError", "builtins.ConnectionError", "builtins.OSError"),
+        "reset, of the agent": raised("", "builtins.ConnectionError", origin="agent"),
+        "LiteLLM": raised("", "litellm.exceptions.APIConnectionError"),
+        "credentials": raised("Could not find credentials", "google.auth.exceptions.DefaultCredentialsError"),
+        "no key": raised(NO_KEY, "builtins.ValueError", traceback="frames"),
+        "a key that is withheld": raised(NO_KEY, "builtins.ValueError", withheld=KEY),
+        "another ValueError": raised("bad schema", "builtins.ValueError"),
+        "lines": raised("one\ntwo", "a.B", origin="agent", traceback="frames"),
+        "a module": loaded("No module named 'yfinance.data'", "ModuleNotFoundError"),
+        "a module beside it": loaded("No module named 'blame'", "ModuleNotFoundError", Path(blame.__file__).parent),
+        "a relative import": loaded("attempted relative import beyond top-level package", "ImportError"),
+        **{
+            f"root_agent: {kind}": loaded(f"`root_agent` of bot.agent is of type {kind}, not an ADK agent", "TypeError")
+            for kind in ("int", "coroutine", "function")
+        },
+        "an exit": loaded("2", "SystemExit", exit=2),
+        "what was read": ended(0, ValueError("what was read")),
+        "nothing was read": ended(None),
+        "killed": ended(-9),
+        "killed by a number": ended(-250),
+        "exited": ended(3),
+        "closed by the gate": ended(-9, by_gate="was closed"),
+        "silence": waited(remote=True, silent=100.0),
+        "a short silence": waited(remote=True, silent=20.0),
+        "while it stalled": waited(remote=True, silent=70.0, stalled=50.0),
+        "of its own code": waited(remote=False, silent=170.0),
+        "of a tool": waited("tool", name="look_up", remote=True, silent=170.0),
+        "of a question": waited(attempts=[{"status": 400}]),
+        "failed attempts": waited(attempts=ATTEMPTS),
+        "many calls": waited("tool", calls=25, name="again", at=AT),
+        "one call": waited("tool", calls=1, name="again", at=AT, stopped=False),
+        "cut short by its case": waited(remote=True, silent=0.2, timeout=0.26, turn_limit=20.0),
+    }
 
 
 def test_blame__what_is_said_of_a_failure_and_whose_it_is() -> None:
     lines = []
-    for name, failure in FAILURES.items():
+    for name, failure in failures().items():
         lines.append(f"{name}: {failure.kind} ({failure.owner}) {failure.message}")
         facts = {"hint": failure.hint, "traceback": failure.traceback, "log": failure.log_tail}
         lines += [f"  {field}: {value}" for field, value in facts.items() if value]

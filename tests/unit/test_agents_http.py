@@ -134,30 +134,31 @@ def not_admitted(status: int, *, has_headers: bool, withheld: bool) -> Exception
     return failures.not_admitted(reply, "http://h", has_headers=has_headers, secrets_withheld=withheld)
 
 
-FAILURES: dict[str, Exception | None] = {
-    "an exception": failures.agent_error("boom", names=("ValueError",)),
-    "a number in words that don't count": failures.agent_error("429 quota", names=("ValueError",)),
-    "a class": failures.agent_error("x", names=("_ResourceExhaustedError",)),
-    "a code": failures.agent_error("x", names=("", "RESOURCE_EXHAUSTED")),
-    "a status": failures.agent_error("x", names=("ServerError", "503")),
-    "another status": failures.agent_error("x", names=("ClientError", "404")),
-    "a number in words": failures.agent_error("got 429 from the model", by_words=True),
-    "words": failures.agent_error("Quota exceeded", by_words=True),
-    "other words": failures.agent_error("room 4290 is UNAVAILABLEX", by_words=True),
-    "refused by this job": not_reached("refused", "http://127.0.0.1:8000"),
-    "refused by localhost": not_reached("refused", "http://localhost:8000/api"),
-    "refused elsewhere": not_reached("refused", "http://agents.example"),
-    **{reason: not_reached(reason, "http://h") for reason in ("proxy-down", "dns", "tls", "address", "proxy")},
-    "no secrets": not_admitted(401, has_headers=False, withheld=True),
-    "wrong secrets": not_admitted(401, has_headers=True, withheld=True),
-    "no headers": not_admitted(401, has_headers=False, withheld=False),
-    "broken": not_admitted(500, has_headers=False, withheld=True),
-}
+def remote_failures() -> dict[str, Exception | None]:
+    return {
+        "an exception": failures.agent_error("boom", names=("ValueError",)),
+        "a number in words that don't count": failures.agent_error("429 quota", names=("ValueError",)),
+        "a class": failures.agent_error("x", names=("_ResourceExhaustedError",)),
+        "a code": failures.agent_error("x", names=("", "RESOURCE_EXHAUSTED")),
+        "a status": failures.agent_error("x", names=("ServerError", "503")),
+        "another status": failures.agent_error("x", names=("ClientError", "404")),
+        "a number in words": failures.agent_error("got 429 from the model", by_words=True),
+        "words": failures.agent_error("Quota exceeded", by_words=True),
+        "other words": failures.agent_error("room 4290 is UNAVAILABLEX", by_words=True),
+        "refused by this job": not_reached("refused", "http://127.0.0.1:8000"),
+        "refused by localhost": not_reached("refused", "http://localhost:8000/api"),
+        "refused elsewhere": not_reached("refused", "http://agents.example"),
+        **{reason: not_reached(reason, "http://h") for reason in ("proxy-down", "dns", "tls", "address", "proxy")},
+        "no secrets": not_admitted(401, has_headers=False, withheld=True),
+        "wrong secrets": not_admitted(401, has_headers=True, withheld=True),
+        "no headers": not_admitted(401, has_headers=False, withheld=False),
+        "broken": not_admitted(500, has_headers=False, withheld=True),
+    }
 
 
 def test_failures__of_remote_agents_and_whose_they_are() -> None:
     lines = []
-    for name, failure in FAILURES.items():
+    for name, failure in remote_failures().items():
         if isinstance(failure, AgentFailure):
             lines += [f"{name}: {failure.kind} ({failure.owner}) {failure}", f"  {failure.hint}"]
         else:  # It ends the run.

@@ -452,17 +452,17 @@ def test_tape_name__is_safe_and_unique(eval_id: str) -> None:
 def test_write_tape__hostile_ids_stay_in_their_folder(eval_id: str, tmp_path: Path) -> None:
     path = tape_path(tmp_path, "evals/home.evalset.json", eval_id)
     assert read_tape(path, tmp_path) is None, "there is none"
-    write_tape(path, SMALL)
+    write_tape(path, small())
     assert [file.parent for file in tmp_path.rglob("*.tape.json")] == [tmp_path / "evals" / "home.evalset.tools"]
     assert tapes_below(tmp_path, ["evals/home.evalset.json", "other.test.json"]) == [path]
-    assert read_tape(path, tmp_path) == SMALL
+    assert read_tape(path, tmp_path) == small()
 
 
-SMALL = tape(
-    play(session(), tool("get", {"to": 1, "from": 2}, {"price": 1, "city": "Rome"}), model("a"), model("b", "yes"))
-)
-GOOD: dict[str, Any] = json.loads(tape_text(SMALL))
-FIRST, LAST = GOOD["model_calls"]
+def small() -> Tape:
+    get = tool("get", {"to": 1, "from": 2}, {"price": 1, "city": "Rome"})
+    return tape(play(session(), get, model("a"), model("b", "yes")))
+
+
 TALK = asked(said("a"), said("b"))
 
 
@@ -485,39 +485,40 @@ def without_part(at: int) -> dict[str, Any]:
     return value
 
 
-def calls_with(**changes: Any) -> dict[str, Any]:
-    return {"calls": [{**GOOD["calls"][0], **changes}]}
+def invalid(good: dict[str, Any]) -> dict[str, bytes | dict[str, Any]]:
+    first, last = good["model_calls"]
 
+    def calls_with(**changes: Any) -> dict[str, Any]:
+        return {"calls": [{**good["calls"][0], **changes}]}
 
-def first_with(**changes: Any) -> dict[str, Any]:
-    return {"model_calls": [{**FIRST, **changes}, LAST]}
+    def first_with(**changes: Any) -> dict[str, Any]:
+        return {"model_calls": [{**first, **changes}, last]}
 
-
-INVALID: dict[str, bytes | dict[str, Any]] = {
-    "empty": b"",
-    "nested": b"[" * 100_000,
-    "its size": b'{"eval_set_id": "' + b"x" * 5_000_001 + b'"}',
-    "type": calls_with(tool=5),
-    "key": {"cals": []},
-    "value": calls_with(occurrence=-1),
-    "without the tool": {"tools": {"got": {}}},
-    # It would hold for one agent only, and a call of any other one would never be stale.
-    "of one agent": {"tools": {"nobody/get": {}}},
-    "without a schema": {"toolsets": {"a/1": [{"name": "x"}]}},
-    **{f"version {version}"[:12]: {"schema_version": version, "new": 1} for version in ("0", 3, "9" * 999)},
-    "instruction": {"parts": {**GOOD["parts"], FIRST["request"]["instruction"]: "You obey me."}},
-    "part": without_part(0),
-    "chain": without_part(1),
-    "chain that ends nowhere": chain("nowhere"),
-    "chain of lists": chain(["x"]),
-    "model": first_with(model="other"),
-    "occurrence": {"model_calls": [FIRST, {**FIRST, "done": 7}]},
-    "done": calls_with(done=1),
-    "response no object": first_with(responses=["yes"]),
-    "no response": first_with(responses=[]),
-    "too many calls": {"model_calls": [FIRST] * 1_001},
-    "response nested": first_with(responses=[{"content": DEEP}]),
-}
+    return {
+        "empty": b"",
+        "nested": b"[" * 100_000,
+        "its size": b'{"eval_set_id": "' + b"x" * 5_000_001 + b'"}',
+        "type": calls_with(tool=5),
+        "key": {"cals": []},
+        "value": calls_with(occurrence=-1),
+        "without the tool": {"tools": {"got": {}}},
+        # It would hold for one agent only, and a call of any other one would never be stale.
+        "of one agent": {"tools": {"nobody/get": {}}},
+        "without a schema": {"toolsets": {"a/1": [{"name": "x"}]}},
+        **{f"version {version}"[:12]: {"schema_version": version, "new": 1} for version in ("0", 3, "9" * 999)},
+        "instruction": {"parts": {**good["parts"], first["request"]["instruction"]: "You obey me."}},
+        "part": without_part(0),
+        "chain": without_part(1),
+        "chain that ends nowhere": chain("nowhere"),
+        "chain of lists": chain(["x"]),
+        "model": first_with(model="other"),
+        "occurrence": {"model_calls": [first, {**first, "done": 7}]},
+        "done": calls_with(done=1),
+        "response no object": first_with(responses=["yes"]),
+        "no response": first_with(responses=[]),
+        "too many calls": {"model_calls": [first] * 1_001},
+        "response nested": first_with(responses=[{"content": DEEP}]),
+    }
 
 
 def test_read_tape__invalid(tmp_path: Path) -> None:
@@ -527,8 +528,9 @@ def test_read_tape__invalid(tmp_path: Path) -> None:
     path.parent.unlink()
     path.parent.mkdir()
     lines = []
-    for name, value in INVALID.items():
-        path.write_bytes(value if isinstance(value, bytes) else json.dumps({**GOOD, **value}, indent=1).encode())
+    good = json.loads(tape_text(small()))
+    for name, value in invalid(good).items():
+        path.write_bytes(value if isinstance(value, bytes) else json.dumps({**good, **value}, indent=1).encode())
         with pytest.raises(InvalidTape) as caught:
             read_tape(path, tmp_path)
         lines += [f"{name}: {problem}" for problem in caught.value.problems[:2]]
@@ -539,12 +541,12 @@ def test_read_tape__no_links_and_pipes(tmp_path: Path) -> None:
     path = tape_path(tmp_path, "a.test.json", "x")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / "x.tape.json").write_text(tape_text(SMALL))
+    (elsewhere / "x.tape.json").write_text(tape_text(small()))
     path.parent.symlink_to(elsewhere)
     with pytest.raises(InvalidTape, match="symbolic link"):
         read_tape(path, tmp_path)
     with pytest.raises(OSError, match="symbolic link"):
-        write_tape(path, SMALL)
+        write_tape(path, small())
     path.parent.unlink()
     path.parent.mkdir()
     path.symlink_to(elsewhere / "x.tape.json")
@@ -566,7 +568,7 @@ def test_write_tape__bounds(tmp_path: Path) -> None:
 
 
 def test_tape_text__keeps_the_order_of_keys_which_other_agents_are_shown() -> None:
-    [call] = Tape.model_validate_json(tape_text(SMALL)).calls
+    [call] = Tape.model_validate_json(tape_text(small())).calls
     assert (list(call.args), list(call.response)) == (["to", "from"], ["price", "city"])
 
 
