@@ -224,12 +224,13 @@ async def _reports_errors(agent: AdkAgent) -> None:
     assert (result.error.type, result.error.message) == ("ValueError", "the model is broken")
     assert error.traceback is not None and "agent_eval_host" not in error.traceback
 
-    decider = Decider()
-    error = await failure(agent, "wait", timeout=1, tools=decider)
-    assert (error.kind, error.owner) == (FailureKind.DEADLINE, Owner.AGENT)
-    assert "waiting for the model own-1" in error.message
-    assert "await asyncio.Event().wait()" in error.message
-    assert [result.reason for result in decider.of("own")] == ["it was cancelled"]
+    waits = Decider()
+    for tools in (waits, None):
+        error = await failure(agent, "wait", timeout=1, tools=tools)
+        assert (error.kind, error.owner) == (FailureKind.DEADLINE, Owner.AGENT)
+        assert "waiting for the model own-1" in error.message
+        assert "await asyncio.Event().wait()" in error.message
+    assert [result.reason for result in waits.of("own")] == ["it was cancelled"]
 
 
 async def _asks_not_within_tools(agent: AdkAgent, server: FakeGemini) -> None:

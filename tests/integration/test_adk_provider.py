@@ -226,15 +226,6 @@ async def test_requests__end_when_nobody_waits_for_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_blame__silent_model_of_the_agents_own(tmp_path: Path) -> None:
-    async with running("own_model", tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
-        error = await failure(agent, "hello", timeout=8)
-    assert (error.kind, error.owner) == (FailureKind.DEADLINE, Owner.AGENT)
-    assert "waiting for the model deaf" in error.message
-    assert "agent.py:16: await asyncio.Event().wait()" in error.message
-
-
-@pytest.mark.slow
 async def test_call__silent_attempt_is_repeated(tmp_path: Path) -> None:
     with serving(Fault(kind="hang")) as server:
         async with gemini_agent(tmp_path / "logs", server) as agent:

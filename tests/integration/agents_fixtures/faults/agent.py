@@ -44,6 +44,10 @@ def kill_hosts() -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
+async def wait_for_nothing() -> None:
+    await asyncio.Event().wait()
+
+
 async def fail(how: str) -> dict[str, Any]:
     """Fails."""
     match how.split(":"):
@@ -65,6 +69,8 @@ async def fail(how: str) -> dict[str, Any]:
                 pass
         case ["sleep", seconds]:
             await asyncio.sleep(float(seconds))
+        case ["task"]:
+            await asyncio.gather(asyncio.create_task(wait_for_nothing()))
         case ["block", seconds]:
             time.sleep(float(seconds))
         case ["stubborn"]:
