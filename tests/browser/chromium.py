@@ -65,6 +65,16 @@ def visit(browser: Browser) -> Iterator[Visit]:
         script: str = "",
         **options: Any,
     ) -> Page:
+        """A page that is ready.
+
+        Args:
+            target: The file, or an address.
+            fragment: With `#`.
+            ready: A selector of what shows that the page has been drawn.
+            also: Other addresses that may be requested.
+            script: Runs before the page's own.
+            options: Of Playwright's `new_context`, e.g. `viewport`, `color_scheme`.
+        """
         context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
         context.set_default_timeout(20_000)
         if script:
@@ -134,6 +144,9 @@ def until(page: Page, expression: str) -> None:
         assert time.monotonic() < deadline, f"still not: {expression}"
         page.wait_for_timeout(20)
 
+
+STILL = "performance.now = () => 0;"
+"""For a page of `check_view`: comparisons of texts give up after a time, which depends on the machine."""
 
 # The pictures of a page, which no screen reader gets: how many shapes of each class they have.
 _SHAPES = """() => [...document.querySelectorAll('main svg')].flatMap((picture) => {

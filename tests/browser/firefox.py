@@ -81,12 +81,15 @@ class Firefox:
 
     def evaluate(self, function: str, *arguments: Any, frame: int | None = None) -> Any:
         """The result of a JavaScript function; arguments and result are JSON. `frame` is the place of a frame."""
-        remote = self._call(
-            f"async (json) => JSON.stringify(await ({function})(...JSON.parse(json))) ?? 'null'",
-            {"type": "string", "value": json.dumps(arguments)},
-            context=self._page if frame is None else self._frames()[frame],
+        answer = self.send(
+            "script.callFunction",
+            functionDeclaration=f"async (json) => JSON.stringify(await ({function})(...JSON.parse(json))) ?? 'null'",
+            arguments=[{"type": "string", "value": json.dumps(arguments)}],
+            target={"context": self._page if frame is None else self._frames()[frame]},
+            awaitPromise=True,
         )
-        return json.loads(remote["value"])
+        assert answer["type"] == "success", answer.get("exceptionDetails", {}).get("text")
+        return json.loads(answer["result"]["value"])
 
     def until(self, expression: str, frame: int | None = None) -> None:
         """Waits until an expression is true."""
@@ -99,46 +102,15 @@ class Firefox:
         """The visible text of the first element."""
         return str(self.evaluate("(selector) => document.querySelector(selector).innerText", selector, frame=frame))
 
-    def click(self, selector: str) -> None:
-        """Clicks on the first element, with the mouse."""
-        self.until(f"document.querySelector({json.dumps(selector)})")
-        found = "(selector) => { const it = document.querySelector(selector); it.scrollIntoView(); return it; }"
-        element = self._call(found, {"type": "string", "value": selector}, context=self._page)
-        origin = {"type": "element", "element": {"sharedId": element["sharedId"]}}
-        self._act(
-            {
-                "type": "pointer",
-                "id": "mouse",
-                "actions": [
-                    {"type": "pointerMove", "x": 0, "y": 0, "origin": origin},
-                    {"type": "pointerDown", "button": 0},
-                    {"type": "pointerUp", "button": 0},
-                ],
-            }
-        )
-
     def type(self, keys: str) -> None:
         """Presses keys, one after the other: characters, `ENTER` or `ESCAPE`."""
         pressed = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
-        self._act({"type": "key", "id": "keyboard", "actions": pressed})
-
-    def _act(self, source: Mapping[str, Any]) -> None:
+        source = {"type": "key", "id": "keyboard", "actions": pressed}
         self.send("input.performActions", context=self._page, actions=[source])
 
     def _frames(self) -> list[str]:
         tree = self.send("browsingContext.getTree", root=self._page)["contexts"][0]
         return [child["context"] for child in tree["children"]]
-
-    def _call(self, function: str, argument: Mapping[str, Any], *, context: str) -> dict[str, Any]:
-        answer = self.send(
-            "script.callFunction",
-            functionDeclaration=function,
-            arguments=[argument],
-            target={"context": context},
-            awaitPromise=True,
-        )
-        assert answer["type"] == "success", answer.get("exceptionDetails", {}).get("text")
-        return dict(answer["result"])
 
     def _note(self, method: str, event: Mapping[str, Any]) -> None:
         match method:

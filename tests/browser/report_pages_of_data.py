@@ -7,44 +7,28 @@ import functools
 import gzip
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
 
 from report_pages import samples
+from upload_server import Reply, UploadServer, upload_server
 
 from agent_eval.report.html import PageSource, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+CASE_VIEW = f"#case={quote('tests/home_automation/basics.evalset.json:thermostat_in_bedroom', safe='')}"
+"""The fragment of a case of the sample that failed."""
 _TEMPLATES = re.compile(r"(<template id=\"[a-z0-9]+\">[^<]*</template>\n)+")
 
 
-class Visit(Protocol):
-    """Opens a page in the browser (the fixture `visit`)."""
-
-    def __call__(
-        self,
-        target: Path | str,
-        fragment: str = "",
-        *,
-        ready: str = ...,
-        also: Collection[str] = ...,
-        script: str = ...,
-        **options: Any,
-    ) -> Page:
-        """A page that is ready.
-
-        Args:
-            target: The file, or an address.
-            fragment: With `#`.
-            ready: A selector of what shows that the page has been drawn.
-            also: Other addresses that may be requested.
-            script: Runs before the page's own.
-            options: Of Playwright's `new_context`, e.g. `viewport`, `color_scheme`.
-        """
+Visit: TypeAlias = "Callable[..., Page]"
+"""Opens a page in the browser: the fixture `visit`."""
 
 
 def page_of_report(path: Path, source: PageSource) -> Path:
@@ -84,3 +68,22 @@ def real_index() -> dict[str, Any]:
 
 def _packed(data: Any) -> str:
     return base64.b64encode(gzip.compress(json.dumps(data, ensure_ascii=False).encode("utf-8"))).decode("ascii")
+
+
+@contextmanager
+def served_page(path: Path) -> Iterator[UploadServer]:
+    """Serves the page of failed cases: without charset in the header, behind a redirect, in sandboxed frames."""
+    html = page_of_report(path / "report.html", samples()["failed"]).read_bytes()
+    frame = (
+        f'<!doctype html><link rel="icon" href="data:,"><iframe sandbox="allow-scripts" src="/report.html{CASE_VIEW}">'
+    )
+    without = '</iframe><iframe sandbox src="/report.html"></iframe>'
+    answers = {
+        "/artifact": Reply(302, b"", {"Location": "/report.html"}),
+        "/report.html": Reply(200, html, {"Content-Type": "text/html"}),
+        "/frame": Reply(200, frame.encode(), {"Content-Type": "text/html"}),
+        "/frames": Reply(200, (frame + without).encode(), {"Content-Type": "text/html"}),
+        "/favicon.ico": Reply(204, b""),
+    }
+    with upload_server(lambda request: answers[request.path]) as server:
+        yield server

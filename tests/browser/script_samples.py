@@ -20,42 +20,14 @@ _ENGLISH = (
 )
 """Longer ones first: each is replaced wherever it stands."""
 
-_TRANSLATIONS: Mapping[str, tuple[str, ...]] = {
-    "german": (
-        "Bitte schalten Sie die Deckenbeleuchtung im Wohnzimmer ein.",
-        "Ich konnte im Wohnzimmer leider keine Deckenbeleuchtung finden.",
-        "Die Deckenbeleuchtung im Wohnzimmer ist eingeschaltet.",
-        "Die Wohnzimmerdeckenbeleuchtung ist jetzt eingeschaltet.",
-        "Laut der Vorlage muss die Deckenbeleuchtung eingeschaltet sein.",
-        "Wohnzimmer",
-        "Licht an.",
-    ),
-    "arabic": (
-        "من فضلك أشعل المصباح في غرفة المعيشة.",
-        "لم أجد مصباحًا في غرفة المعيشة.",
-        "مصباح غرفة المعيشة مضاء.",
-        "المصباح في غرفة المعيشة مضاء الآن.",
-        "يقول النص المرجعي إن المصباح مضاء (lamp: on).",
-        "غرفة المعيشة",
-        "أشعل المصباح.",
-    ),
-    "japanese": (
-        "リビングの照明をつけてください。",
-        "リビングに照明が見つかりませんでした。",
-        "リビングの照明がつきました。",
-        "リビングの照明をつけました。ほかにご用はありますか。",
-        "参照では照明がついていることになっています。",
-        "リビング",
-        "照明をつけて。",
-    ),
+_LATIN = "abcdefghijklmnopqrstuvwxyz"
+_LETTERS: Mapping[str, dict[int, Any]] = {
+    "german": str.maketrans({" ": "", "o": "ö", "s": "ß"}),
+    "arabic": str.maketrans(_LATIN, "ابجدهوزحطيكلمنسعفصقرشتثخذض"),
+    "japanese": str.maketrans(_LATIN, "アイウエオカキクケコサシスセソタチツテトナニヌネノハ", " _"),
 }
-_NAMES = {
-    "german": "wohnzimmerdeckenbeleuchtungssteuerung_nach_stromausfall_wieder_einschalten",
-    "arabic": "إعادة_تشغيل_إضاءة_غرفة_المعيشة_بعد_انقطاع_التيار_الكهربائي_عن_المنزل",
-    "japanese": "停電後にリビングの照明をもう一度つけて明るさを以前の値に戻すように頼む場合",
-}
-_METRICS = {"german": "höflichkeitsbewertung_der_antwort", "arabic": "تقييم_لطف_الرد", "japanese": "応答の丁寧さの評価"}
-SCRIPTS = tuple(_TRANSLATIONS)
+"""What a script makes of Latin letters, so that words look as in it; in German, many words make one."""
+SCRIPTS = tuple(_LETTERS)
 PASSED = 30
 """Enough rows that the list scrolls at each width."""
 
@@ -66,26 +38,29 @@ def page_of_script(path: Path, script: str) -> str:
     Returns:
         The ID of the failing case.
     """
-    name = _NAMES[script]
+    name, politeness = (
+        text.translate(_LETTERS[script])
+        for text in ("switch_on_the_lights_of_the_living_room_again_after_a_power_cut", "politeness_of_the_answer")
+    )
     failing, crashed, agents = lamp_case(), errored_case(), agents_case()
     failing["id"] = f"evals/home.test.json:{name}"
     crashed["id"] = f"evals/home.test.json:{name}_2"
-    failing["metrics"].append(metric(_METRICS[script], "failed", 0.25, 0.5, base=0.75, delta=-0.5))
-    failing["findings"].append({"summary": f"{_METRICS[script]} 0.25, needs 0.50", "lines": [], "log": ""})
+    failing["metrics"].append(metric(politeness, "failed", 0.25, 0.5, base=0.75, delta=-0.5))
+    failing["findings"].append({"summary": f"{politeness} 0.25, needs 0.50", "lines": [], "log": ""})
     short = [
         case(f"evals/home.test.json:{name}_{number}", [run("head:0", "passed", [turn("Hello.", [], "Hello.")])])
         for number in range(3, 3 + PASSED)
     ]
     cases = [_translated(item, script) for item in (failing, crashed, agents, *short)]
     trend = trend_of(9)
-    trend["branch"] = f"main/{_METRICS[script]}"
-    trend["drift"].append(f"{_METRICS[script]} fell by 0.05 in the newer half.")
+    trend["branch"] = f"main/{politeness}"
+    trend["drift"].append(f"{politeness} fell by 0.05 in the newer half.")
     for row in (*trend["rows"], trend["head"]):
-        row["means"][_METRICS[script]] = 0.75
+        row["means"][politeness] = 0.75
     index = index_of(cases, trend)
-    index["metrics"].append(index["metrics"][0] | {"name": _METRICS[script]})
+    index["metrics"].append(index["metrics"][0] | {"name": politeness})
     columns = index["cases"]
-    columns["why"][0] = f"{_METRICS[script]} 0.25, needs 0.50"
+    columns["why"][0] = f"{politeness} 0.25, needs 0.50"
     columns["why"][1] = _translated("KeyError: I could not find a lamp in the living room. " * 3, script)
     columns["scores"] = [[0.5, 0.25], [None, None], *([1.0, 0.75] for _ in cases[2:])]
     columns["deltas"] = [[-0.5, -0.5], *([None, None] for _ in cases[1:])]
@@ -105,6 +80,6 @@ def _translated(value: Any, script: str) -> Any:
     if isinstance(value, list):
         return [_translated(item, script) for item in value]
     if isinstance(value, str):
-        for text, translation in zip(_ENGLISH, _TRANSLATIONS[script], strict=True):
-            value = value.replace(text, translation)
+        for text in _ENGLISH:
+            value = value.replace(text, text.lower().translate(_LETTERS[script]))
     return value

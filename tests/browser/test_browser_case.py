@@ -14,7 +14,7 @@ from urllib.parse import quote
 import case_samples as samples
 import pytest
 from case_samples import call, response, turn
-from chromium import check_view
+from chromium import STILL, check_view
 from report_pages_of_data import Visit, page_of_data
 
 from agent_eval.evalset.models import EvalCase
@@ -147,7 +147,7 @@ def test_view__golden(visit: Visit, tmp_path: Path, name: str) -> None:
     index["cases"] |= view.columns
     path = page_of_data(tmp_path / "report.html", index, [{"cases": list(view.cases)}])
     options: dict[str, Any] = {"locale": "en-US", "timezone_id": "UTC"}
-    page = visit(path, view.fragment or fragment(view.cases[0]), ready=view.ready, **options)
+    page = visit(path, view.fragment or fragment(view.cases[0]), ready=view.ready, script=STILL, **options)
     while view.unfolded and page.evaluate(UNFOLD):
         page.wait_for_timeout(50)
     for button in view.clicks:

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from firefox import ENTER, ESCAPE, PATIENCE, Firefox, started
+from firefox import ENTER, ESCAPE, Firefox, started
 from hostile_samples import AUDIT, CORPUS, OVERFLOWING, VIEWS, forbidden, page_of_text
 from report_pages import samples
-from report_pages_of_data import page_of_report
-from upload_server import Reply, upload_server
+from report_pages_of_data import CASE_VIEW, page_of_report, served_page
 
 from agent_eval.report.views import visible
-
-CASE = "tests/home_automation/basics.evalset.json:thermostat_in_bedroom"
-NAUGHTY = """<!doctype html><meta http-equiv="Content-Security-Policy" content="img-src 'none'"><body>
-<img src="http://127.0.0.1:65000/a"><script>
-fetch("http://127.0.0.1:65000/b").catch(() => 0);
-console.error("logged");
-alert("spoken");
-open("about:blank");
-setTimeout(() => { throw new Error("thrown"); });
-</script>"""
 
 
 @pytest.fixture(scope="module")
@@ -42,22 +30,6 @@ def firefox(session: Firefox) -> Iterator[Firefox]:
     assert not session.incidents, "\n".join(session.incidents)
 
 
-def test_firefox__notices_what_no_page_may_do(tmp_path: Path) -> None:
-    path = tmp_path / "naughty.html"
-    path.write_text(NAUGHTY, "utf-8")
-    expected = {"request: http://127.0.0.1:65000/b", "console: logged", "dialog: spoken", "another page: about:blank"}
-    expected |= {"console: Error: thrown"}
-    # A session of its own: Firefox completes neither this page, whose script has opened another, nor the next one.
-    (tmp_path / "profile").mkdir()
-    with started(tmp_path / "profile") as session:
-        session.open(path.as_uri(), wait="none")
-        deadline = time.monotonic() + PATIENCE
-        while not (expected <= set(session.incidents) and any("65000/a" in text for text in session.incidents)):
-            assert time.monotonic() < deadline, session.incidents
-            session.evaluate("() => null")
-            time.sleep(0.05)
-
-
 def test_page__in_firefox(firefox: Firefox, tmp_path: Path) -> None:
     path = page_of_report(tmp_path / "report.html", samples()["failed"])
     firefox.open(path.as_uri())
@@ -73,7 +45,8 @@ def test_page__in_firefox(firefox: Firefox, tmp_path: Path) -> None:
     firefox.until("document.querySelector('[aria-sort=descending]')")
     assert firefox.evaluate("() => document.querySelectorAll('tr.row').length") < 6
 
-    firefox.click(".case-link")
+    firefox.evaluate("() => document.activeElement.blur()")
+    firefox.type("j" + ENTER)
     firefox.until("document.querySelector('body[data-view=case] .case-view h2')")
     firefox.type("r" + ESCAPE)
     firefox.until("document.body.dataset.view === 'list' && document.activeElement.matches('.case-link')")
@@ -82,24 +55,14 @@ def test_page__in_firefox(firefox: Firefox, tmp_path: Path) -> None:
 
 
 def test_page__from_a_server_in_firefox(firefox: Firefox, tmp_path: Path) -> None:
-    """Without charset in the header, behind a redirect, and in frames without an origin or without scripts."""
-    html = page_of_report(tmp_path / "report.html", samples()["failed"]).read_bytes()
-    fragment = f"#case={quote(CASE, safe='')}"
-    frames = f"""<!doctype html><link rel="icon" href="data:,">
-<iframe sandbox="allow-scripts" src="/report.html{fragment}"></iframe><iframe sandbox src="/report.html"></iframe>"""
-    answers = {
-        "/artifact": Reply(302, b"", {"Location": "/report.html"}),
-        "/report.html": Reply(200, html, {"Content-Type": "text/html"}),
-        "/frames": Reply(200, frames.encode(), {"Content-Type": "text/html"}),
-    }
     heading = "document.querySelector('.case-view h2')?.innerText.includes('thermostat_in_bedroom')"
-    with upload_server(lambda request: answers.get(request.path, Reply(404))) as server:
-        address, also = server.url, [f"{server.url}/report.html"]  # No icon: Firefox would ask for one.
-        firefox.open(f"{address}/artifact{fragment}", also=also)
+    with served_page(tmp_path) as server:
+        also = [f"{server.url}/report.html", f"{server.url}/favicon.ico"]
+        firefox.open(f"{server.url}/artifact{CASE_VIEW}", also=also)
         firefox.until(heading)
-        assert firefox.evaluate("() => location.href") == f"{address}/report.html{fragment}"
+        assert firefox.evaluate("() => location.href") == f"{server.url}/report.html{CASE_VIEW}"
         assert "✗" in firefox.text(".case-view h2"), "read as UTF-8"
-        firefox.open(f"{address}/frames", also=also)
+        firefox.open(f"{server.url}/frames", also=also)
         firefox.until(heading, frame=0)
         static = firefox.text("main", frame=1)
         assert "3 of 6 cases fail" in static

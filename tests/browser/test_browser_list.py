@@ -15,8 +15,7 @@ from case_samples import agents_case, errored_case, index_of, lamp_case, reviewe
 from chromium import check_view, until
 from list_samples import index_of_rows, row
 from report_pages import samples
-from report_pages_of_data import Visit, data_of_page, page_of_data, page_of_report
-from upload_server import Reply, upload_server
+from report_pages_of_data import CASE_VIEW, Visit, data_of_page, page_of_data, page_of_report, served_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -321,7 +320,8 @@ def test_causes__are_filters_of_a_list_in_groups(visit: Visit, reviewed: Path) -
     assert page.evaluate("location.hash") == "#q=cause%3A1"
     assert button.get_attribute("aria-pressed") == "true"
     page.locator("#search").fill("cause:none")
-    until_result(page, "1 of 4 cases")
+    until(page, "location.hash === '#q=cause%3Anone'")  # What is typed gets into the address later.
+    assert result(page) == "1 of 4 cases"
     page.get_by_role("link", name="Example: lamp, turn 2").click()
     until(page, "location.hash.endsWith('.json%3Alamp&run=head%3A0&turn=2')")
 
@@ -372,20 +372,9 @@ def test_task__takes_at_most_one_click(visit: Visit, reviewed: Path) -> None:
                 raise AssertionError(f"{task}: {text}\n{page.locator('body').inner_text()}") from None
 
 
-@pytest.mark.parametrize("options", [{}, {"java_script_enabled": False}, {"color_scheme": "dark"}], ids=str)
-def test_task__why_a_run_is_inconclusive_takes_no_click(visit: Visit, tmp_path: Path, options: dict[str, Any]) -> None:
-    has_script = options.get("java_script_enabled", True)
-    path = page_of_report(tmp_path / "report.html", samples()["inconclusive"])
-    page = visit(path, ready="body[data-view]" if has_script else "main h1", **options)
-    shown = " ".join(page.locator("body").inner_text().split())
-    for words in ("2 of 6 cases could not be evaluated", "503 UNAVAILABLE: The model is overloaded"):
-        assert words in shown, shown
-
-
 # How the page opens: from a disk, from a server, in a frame, without scripts, with data that it can't read.
 
 
-CASE = "tests/home_automation/basics.evalset.json:thermostat_in_bedroom"
 STORAGE = ("localStorage", "sessionStorage", "indexedDB", "caches")
 
 
@@ -404,24 +393,13 @@ def test_page__from_a_file(visit: Visit, tmp_path: Path) -> None:
 
 
 def test_page__from_a_server(visit: Visit, tmp_path: Path) -> None:
-    """Without charset in the header, behind a redirect, and in a frame without an origin of its own."""
-    html = page_of_report(tmp_path / "report.html", samples()["failed"]).read_bytes()
-    fragment = f"#case={quote(CASE, safe='')}"
-    frame = f'<!doctype html><iframe sandbox="allow-scripts" src="/report.html{fragment}"></iframe>'
-    answers = {
-        "/artifact": Reply(302, b"", {"Location": "/report.html"}),
-        "/report.html": Reply(200, html, {"Content-Type": "text/html"}),
-        "/frame": Reply(200, frame.encode(), {"Content-Type": "text/html"}),
-        "/favicon.ico": Reply(204, b""),
-    }
-    with upload_server(lambda request: answers[request.path]) as server:
-        address = server.url
-        also = [f"{address}/report.html", f"{address}/favicon.ico"]
-        page = visit(f"{address}/artifact", fragment, also=also)
-        assert page.url == f"{address}/report.html{fragment}", "a redirect keeps the fragment"
+    with served_page(tmp_path) as server:
+        also = [f"{server.url}/report.html", f"{server.url}/favicon.ico"]
+        page = visit(f"{server.url}/artifact", CASE_VIEW, also=also)
+        assert page.url == f"{server.url}/report.html{CASE_VIEW}", "a redirect keeps the fragment"
         page.locator(".case-view h2", has_text="thermostat_in_bedroom").wait_for()
         assert "✗" in page.locator(".case-view h2").inner_text(), "read as UTF-8"
-        framed = visit(f"{address}/frame", also=also, ready="iframe").frame_locator("iframe")
+        framed = visit(f"{server.url}/frame", also=also, ready="iframe").frame_locator("iframe")
         framed.locator(".case-view h2", has_text="thermostat_in_bedroom").wait_for()
         framed.get_by_role("link", name="All cases").click()
         framed.locator("tr.row").first.wait_for()
@@ -435,6 +413,12 @@ def test_page__without_scripts(visit: Visit, tmp_path: Path) -> None:
     assert "thermostat_in_bedroom" in text
     assert page.locator("main").bounding_box()["width"] <= 360
 
+    inconclusive = page_of_report(tmp_path / "inconclusive.html", samples()["inconclusive"])
+    for has_script, ready in ((True, "body[data-view]"), (False, "main h1")):
+        text = visit(inconclusive, java_script_enabled=has_script, ready=ready).locator("body").inner_text()
+        assert "2 of 6 cases could not be evaluated" in text
+        assert "503 UNAVAILABLE: The model is overloaded" in text, "why takes no click"
+
 
 def test_page__data_that_cannot_be_read(visit: Visit, tmp_path: Path) -> None:
     path = page_of_report(tmp_path / "report.html", samples()["failed"])
@@ -447,7 +431,7 @@ def test_page__data_that_cannot_be_read(visit: Visit, tmp_path: Path) -> None:
     assert "unknown version" in visit(newer, ready="[role=alert]").locator("main").inner_text()
 
     lost = page_of_data(tmp_path / "lost.html", index)
-    page = visit(lost, f"#case={quote(CASE, safe='')}")
+    page = visit(lost, CASE_VIEW)
     assert "details of this case can't be read" in page.locator("main").inner_text()
     page.keyboard.press("Escape")
     page.locator("tr.row").first.wait_for()

@@ -6,16 +6,23 @@ import json
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from adk_envs import packages_python
 
 
 def interpreter() -> Path:
     """A Python of our own version (its Unicode tables decide what a letter is), and libraries that decide scores."""
     return packages_python("adk-2.13.0-scores", "google-adk[eval]==2.13.0", "rouge-score==0.1.2", "nltk==3.10.4")
+
+
+def status_of(score: float | None, threshold: float) -> str:
+    """As google-adk names it."""
+    if score is None:
+        return "NOT_EVALUATED"
+    return "PASSED" if score >= threshold else "FAILED"
 
 
 class Reference:
@@ -51,8 +58,10 @@ class Reference:
         return json.loads(line)
 
 
-@contextmanager
-def running_reference(log: Path) -> Iterator[Reference]:
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
+    """The reference of all these tests."""
+    log = tmp_path_factory.mktemp("adk") / "worker.log"
     with log.open("w", encoding="utf-8") as errors:
         process = subprocess.Popen(
             [str(interpreter()), "-W", "ignore", str(Path(__file__).with_name("adk_worker.py"))],

@@ -1,14 +1,5 @@
-"""The reference of all these tests."""
+"""For the tests against google-adk; the fixture is in adk_reference.py."""
 
-from __future__ import annotations
+from adk_reference import reference
 
-from collections.abc import Iterator
-
-import pytest
-from adk_reference import Reference, running_reference
-
-
-@pytest.fixture(scope="session")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
-    with running_reference(tmp_path_factory.mktemp("adk") / "worker.log") as running:
-        yield running
+__all__ = ["reference"]

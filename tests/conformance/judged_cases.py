@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest, ModelUsage
 
 TYPES = {
@@ -44,12 +45,10 @@ class Drawn:
     """Verdicts by marker."""
     subjects: dict[str, list[str]] = field(default_factory=dict)
     """Rubric ids, or sentences, by marker; [""] for a single verdict."""
+    service: list[float | None] = field(default_factory=list)
+    """Of a metric that ADK sends to Vertex AI, the scores that come back, one after the other."""
     rows: set[str] = field(default_factory=set)
     """Rows of docs/adk-compatibility.md by which the result may differ: known before anything is scored."""
-
-    @property
-    def full_calls(self) -> int:
-        return sum(len(samples) for samples in self.samples.values())
 
 
 def draw(metric: str, seed: int) -> Drawn:
@@ -61,6 +60,8 @@ def draw(metric: str, seed: int) -> Drawn:
         drawn = _hallucinations(rng)
     elif metric == "per_turn_user_simulator_quality_v1":
         drawn = _simulator(rng)
+    elif metric in JUDGE_SPECS:
+        drawn = _served(rng, metric)
     else:
         drawn = _final_response(rng)
     find_rows(drawn)
@@ -194,6 +195,26 @@ def _simulator(rng: random.Random) -> Drawn:
         scenario=scenario,
         samples={key: [moods.sample(1) for _ in range(samples)] for key in keys},
         subjects={key: [""] for key in keys},
+    )
+
+
+def _served(rng: random.Random, metric: str) -> Drawn:
+    spec = JUDGE_SPECS[metric]
+    words = {score: word for word, score in spec.scale.items()}
+    keys = [f"@@T{number}@@" for number in range(rng.randint(1, 4))]
+    turns = [_turn(key, "x") for key in keys]
+    asked = keys[-1:] if spec.conversation else keys
+    scores = [None if rng.random() < 0.05 else rng.choice([*words]) for _ in asked]
+    low, high = spec.span
+    threshold = rng.choice([low, low + (high - low) / 3, low + (high - low) / 2, high])
+    return Drawn(
+        metric=metric,
+        criterion=_criterion(rng, 1) | {"threshold": threshold},
+        actual=turns,
+        expected=[dict(turn) for turn in turns],
+        samples={key: [GARBAGE if score is None else [words[score]]] for key, score in zip(asked, scores, strict=True)},
+        subjects={key: [""] for key in asked},
+        service=scores,
     )
 
 

@@ -7,15 +7,16 @@ import json
 import random
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from adk_envs import FIXTURES, adk_python
 from adk_harness import host_spec
-from adk_reference import Reference, interpreter
+from adk_reference import Reference, interpreter, status_of
 from gate_runs import program
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_eval.agents.adk.events import to_invocation
@@ -113,11 +114,11 @@ def contents(text: str) -> st.SearchStrategy[dict[str, Any] | None]:
 
 @st.composite
 def answered_turns(draw: st.DrawFn) -> Runs:
-    actual, expected = [], []
-    for _ in range(draw(st.integers(1, 4))):
-        answer, reference = draw(text_pairs())
-        actual.append({"user_content": {"parts": [{"text": "u"}]}, "final_response": draw(contents(answer))})
-        expected.append({"user_content": {"parts": [{"text": "u"}]}, "final_response": draw(contents(reference))})
+    actual: Turns = []
+    expected: Turns = []
+    for texts in draw(st.lists(text_pairs(), min_size=1, max_size=4)):
+        for turns, text in zip((actual, expected), texts, strict=True):
+            turns.append({"user_content": {"parts": [{"text": "u"}]}, "final_response": draw(contents(text))})
     return actual, expected
 
 
@@ -182,54 +183,6 @@ def called_turns(draw: st.DrawFn) -> Runs:
     return actual, expected
 
 
-COUNTS = st.one_of(st.none(), st.integers(0, 5), st.just(10**9))
-USAGES = st.one_of(
-    st.none(),
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "prompt_token_count": COUNTS,
-            "candidatesTokenCount": COUNTS,
-            "thoughts_token_count": COUNTS,
-            "tool_use_prompt_token_count": COUNTS,
-            "cachedContentTokenCount": COUNTS,
-            "total_token_count": COUNTS,
-        },
-    ),
-)
-SECONDS = st.one_of(st.none(), st.floats(0, 100, allow_nan=False), st.sampled_from([0, 0.0005, 0.0015, 0.0025, 1 / 3]))
-
-
-@st.composite
-def measured_turns(draw: st.DrawFn) -> Turns:
-    turns: Turns = []
-    for _ in range(draw(st.integers(0, 4))):
-        turn: dict[str, Any] = {"user_content": {}}
-        for name in ("duration", "model_duration", "tool_duration"):
-            turn[name] = draw(SECONDS)
-        events = draw(
-            st.lists(
-                st.builds(
-                    lambda usage, version, calls: {
-                        "author": "a",
-                        "usage_metadata": usage,
-                        "model_version": version,
-                        "content": {"parts": [{"function_call": {"name": "f"}}] * calls},
-                    },
-                    USAGES,
-                    st.sampled_from([None, "", "gemini-x"]),
-                    st.integers(0, 2),
-                ),
-                max_size=4,
-            )
-        )
-        turn["intermediate_data"] = draw(
-            st.sampled_from([{"invocation_events": events}, {"invocation_events": events}, None, {}])
-        )
-        turns.append(turn)
-    return turns
-
-
 THRESHOLDS = st.sampled_from([0.0, 0.1, 1 / 3, 0.5, 2 / 3, 0.8, 0.9999999999999999, 1.0, 1])
 
 # --- comparing ---------------------------------------------------------------------------------------------------
@@ -245,12 +198,6 @@ def _score(criterion: Criterion, actual: Turns, expected: Turns | None) -> Resul
     return asyncio.run(criterion.score(conversation))
 
 
-def _status(score: float | None, threshold: float) -> str:
-    if score is None:
-        return "NOT_EVALUATED"
-    return "PASSED" if score >= threshold else "FAILED"
-
-
 def _compare(reference: Reference, config: CriterionConfig, wire: dict[str, Any], runs: Runs) -> list[float]:
     """The scores of the turns, once they are found to be the same."""
     theirs = reference.score(config.metric, *runs, {"threshold": config.threshold, **wire})
@@ -258,8 +205,8 @@ def _compare(reference: Reference, config: CriterionConfig, wire: dict[str, Any]
     assert not isinstance(ours, NotEvaluated)
     assert ours.score == theirs["score"]
     assert list(ours.turn_scores) == theirs["turns"]
-    assert _status(ours.score, config.threshold) == theirs["status"]
-    assert [_status(score, config.threshold) for score in ours.turn_scores] == theirs["turn_statuses"]
+    assert status_of(ours.score, config.threshold) == theirs["status"]
+    assert [status_of(score, config.threshold) for score in ours.turn_scores] == theirs["turn_statuses"]
     # Each turn that ADK fails is explained, and no other.
     failed = [index for index, status in enumerate(theirs["turn_statuses"]) if status == "FAILED"]
     assert [finding.turn for finding in ours.findings] == failed
@@ -282,69 +229,38 @@ def _answer(text: str, reference: str) -> Runs:
     )
 
 
-def test_scores__response_match_is_adks(reference: Reference) -> None:
+LONG = (_answer("x" * 10_000 + " y" * 3_000, "y " * 1_000), _answer("y" * 3_000, "y" * 2_999 + "s"))
+MATCHES = [{"match_type": match_type, "ignore_args": ignored} for match_type in MatchType for ignored in (False, True)]
+
+
+@pytest.mark.parametrize(
+    ("metric", "options", "drawn", "given_runs"),
+    [
+        ("response_match_score", {}, answered_turns(), LONG),
+        *(("tool_trajectory_avg_score", options, called_turns(), ()) for options in MATCHES),
+    ],
+)
+def test_scores__are_adks(
+    reference: Reference,
+    metric: str,
+    options: dict[str, Any],
+    drawn: st.SearchStrategy[Runs],
+    given_runs: Sequence[Runs],
+) -> None:
+    wire = {name: getattr(value, "name", value) for name, value in options.items()}
     compared: list[list[float]] = []
 
-    @BOUNDED
-    @given(answered_turns(), THRESHOLDS)
-    @example(_answer("x" * 10_000 + " y" * 3_000, "y " * 1_000), 0.5)
-    @example(_answer("y" * 3_000, "y" * 2_999 + "s"), 0.5)
     def compare(runs: Runs, threshold: float) -> None:
-        config = CriterionConfig(metric="response_match_score", threshold=threshold)
-        compared.append(_compare(reference, config, {}, runs))
-
-    compare()
-
-    assert len(compared) >= EXAMPLES
-    assert len({score for scores in compared for score in scores}) > 50, "the texts are too much alike to tell"
-
-
-@pytest.mark.parametrize("ignore_args", [False, True])
-@pytest.mark.parametrize("match_type", MatchType)
-def test_scores__tool_trajectory_is_adks(reference: Reference, match_type: MatchType, ignore_args: bool) -> None:
-    compared: list[list[float]] = []
-
-    @BOUNDED
-    @given(called_turns(), THRESHOLDS)
-    def compare(runs: Runs, threshold: float) -> None:
-        config = CriterionConfig(
-            metric="tool_trajectory_avg_score",
-            threshold=threshold,
-            options={"match_type": match_type, "ignore_args": ignore_args},
-        )
-        wire = {"match_type": match_type.name, "ignore_args": ignore_args}
+        config = CriterionConfig(metric=metric, threshold=threshold, options=options)
         compared.append(_compare(reference, config, wire, runs))
 
-    compare()
+    for runs in given_runs:
+        compare(runs, 0.5)
+    BOUNDED(given(drawn, THRESHOLDS)(compare))()
 
     assert len(compared) >= EXAMPLES
-    matched = [score for scores in compared for score in scores]
-    assert 0.1 < sum(matched) / len(matched) < 0.9, "nearly all trajectories match, or nearly none: that tells little"
-
-
-@pytest.mark.parametrize("criterion", INFORMATIONAL, ids=lambda criterion: criterion.name)
-def test_scores__efficiency_is_adks(reference: Reference, criterion: Criterion) -> None:
-    compared: list[Turns] = []
-    of_turn = {"token_usage_v1": token_usage, "invocation_duration_v1": durations}.get(criterion.name)
-
-    @BOUNDED
-    @given(measured_turns())
-    def compare(turns: Turns) -> None:
-        theirs = reference.score(criterion.name, turns, None, None)
-        ours = _score(criterion, turns, None)
-        assert not isinstance(ours, NotEvaluated)
-        assert ours.score == theirs["score"]
-        assert list(ours.turn_scores) == theirs["turns"]
-        assert ours.details == theirs["details"]
-        if of_turn is not None:
-            details = [of_turn(Invocation.model_validate_json(json.dumps(turn))) for turn in turns]
-            assert details == theirs["turn_details"]
-        assert {theirs["status"], *theirs["turn_statuses"]} == {"INFORMATIONAL"}
-        compared.append(turns)
-
-    compare()
-
-    assert len(compared) >= EXAMPLES
+    scores = [score for scores in compared for score in scores]
+    assert len(set(scores)) > 50 or 0.1 < sum(scores) / len(scores) < 0.9, "the scores are too much alike to tell"
 
 
 @pytest.mark.parametrize("metric", ["response_match_score", "tool_trajectory_avg_score"])
@@ -435,6 +351,45 @@ def random_turn(chance: random.Random) -> tuple[Event, list[Event]]:
             # Two events with grounding and without a content of their own are alike in ADK's format.
             event.pop("grounding_metadata", None)
     return user, events
+
+
+SECONDS = (None, 0, 0.0005, 0.0015, 0.0025, 1 / 3, 2.7, 100.0)
+COUNTED = (
+    *("prompt_token_count", "candidatesTokenCount", "thoughts_token_count", "tool_use_prompt_token_count"),
+    *("cachedContentTokenCount", "total_token_count"),
+)
+
+
+def measured_turn(chance: random.Random) -> Event:
+    """A turn with usage and times, some of which are not known."""
+    _, events = random_turn(chance)
+    for event in events:
+        counts = {name: chance.choice([None, 0, 1, 5, 10**9]) for name in COUNTED if chance.random() < 0.6}
+        event |= {"usage_metadata": chance.choice([None, counts]), "model_version": chance.choice([None, "", "m"])}
+    seconds = {name: chance.choice(SECONDS) for name in ("duration", "model_duration", "tool_duration")}
+    known = chance.choice([{"invocation_events": events}, {"invocation_events": events}, None, {}])
+    return {"user_content": {}, "intermediate_data": known, **seconds}
+
+
+@pytest.mark.parametrize("criterion", INFORMATIONAL, ids=lambda criterion: criterion.name)
+def test_scores__efficiency_is_adks(reference: Reference, criterion: Criterion) -> None:
+    of_turn = {"token_usage_v1": token_usage, "invocation_duration_v1": durations}.get(criterion.name)
+    chance = random.Random(criterion.name)
+    seen = set()
+    for _ in range(EXAMPLES):
+        turns = [measured_turn(chance) for _ in range(chance.randrange(5))]
+        theirs = reference.score(criterion.name, turns, None, None)
+        ours = _score(criterion, turns, None)
+        assert not isinstance(ours, NotEvaluated)
+        assert ours.score == theirs["score"]
+        assert list(ours.turn_scores) == theirs["turns"]
+        assert ours.details == theirs["details"]
+        if of_turn is not None:
+            details = [of_turn(Invocation.model_validate_json(json.dumps(turn))) for turn in turns]
+            assert details == theirs["turn_details"]
+        assert {theirs["status"], *theirs["turn_statuses"]} == {"INFORMATIONAL"}
+        seen.add(ours.score)
+    assert len(seen) > 5
 
 
 def test_user_history__is_adks(reference: Reference) -> None:
@@ -549,17 +504,15 @@ def raises(metric, actual, expected, scenario):
 """
 
 
-def turn(draw: random.Random) -> dict[str, Any]:
-    words = ["yes", "no", "naïve", "天气", "", "a\\nb", "<b>"]
-    args: list[dict[str, Any]] = [{}, {"a": [1, 2.5, None, True]}, {"b": "ü", "n": None}]
-    call = {"name": draw.choice(["f", "g"]), "args": draw.choice(args)}
-    events = [{"author": "a", "content": {"role": "model", "parts": [{"function_call": call}]}}]
+def custom_turn(chance: random.Random) -> Event:
+    user, events = random_turn(chance)
+    final = chance.choice([None, {"role": "model", "parts": [{"text": chance.choice(TEXTS)}]}])
     return {
-        "invocation_id": draw.choice(["", "i"]),
-        "user_content": {"role": "user", "parts": [{"text": draw.choice(words)}]},
-        "final_response": draw.choice([None, {"role": "model", "parts": [{"text": draw.choice(words)}]}]),
-        "intermediate_data": draw.choice([None, {"tool_uses": [call]}, {"invocation_events": events}]),
-        "creation_timestamp": draw.choice([0.0, 12.5]),
+        "invocation_id": chance.choice(["", "i"]),
+        "user_content": user["content"],
+        "final_response": final,
+        "intermediate_data": chance.choice([None, {"invocation_events": events}]),
+        "creation_timestamp": chance.choice([0.0, 12.5]),
     }
 
 
@@ -569,7 +522,7 @@ async def test_custom_metrics__a_custom_metric_gives_what_it_gives_in_adk(tmp_pa
     inputs: list[dict[str, Any]] = []
     for _ in range(INPUTS):
         turns = draw.randint(1, 4)
-        actual, expected = ([turn(draw) for _ in range(turns)] for _ in range(2))
+        actual, expected = ([custom_turn(draw) for _ in range(turns)] for _ in range(2))
         metric = draw.choices(["seen", "fewer", "raises"], [6, 3, 1])[0]
         inputs.append({"metric": metric, "actual": actual, "expected": expected})
     adks = reference.ask("custom_scores", path=str(tmp_path), config=CONFIG, inputs=inputs)

@@ -16,13 +16,11 @@ A test of a table takes its cells as parameters:
         ),
     )
 
-    def test_outages__table(): TABLE.check()
-
     @pytest.mark.parametrize("cell", TABLE.cells_to_run())
     def test_outages(cell: Cell): assert outcome_of(cell) == TABLE.expected(cell)
 
-`make crossings` runs a pairwise cover: cells in which every two values of different axes meet at least once. With
-`CROSSINGS=all` it runs all cells, as every night and before a release.
+Collecting such a test checks the table. `make crossings` runs a pairwise cover: cells in which every two values of
+different axes meet at least once. With `CROSSINGS=all` it runs all cells, as every night and before a release.
 """
 
 from __future__ import annotations
@@ -104,10 +102,6 @@ class Table:
         """What is expected of a cell."""
         return self.row(cell).expect
 
-    def differences(self) -> list[Cell]:
-        """The cells that are documented differences."""
-        return [cell for cell in self.cells() if self.row(cell).cause]
-
     def check(self) -> None:
         """Fails unless each cell has an expectation, each row and each value a cell, and few cells are differences."""
         for where in (*(row.where for row in self.rows), *(no.where for no in self.impossible)):
@@ -143,6 +137,7 @@ class Table:
             shared: Axes whose values decide on something costly, e.g. a run of an agent. Cells with the same values of
                 these axes run in the same process of pytest, so that a cache of the module has it once.
         """
+        self.check()
         cells = self.cells() if os.environ.get("CROSSINGS") == "all" else self.pairwise()
         return [pytest.param(cell, id=self._id(cell, shared)) for cell in cells]
 

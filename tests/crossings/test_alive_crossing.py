@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -101,14 +102,6 @@ def _at_import(statement: str) -> Files:
     return {"bot/agent.py": f"import os, sys\n\n{statement}\n{AGENT}"}
 
 
-def _without(name: str) -> dict[str, tuple[str, str]]:
-    return {eval_id: case for eval_id, case in LAMPS.items() if eval_id != name}
-
-
-def _with_new_ids() -> dict[str, tuple[str, str]]:
-    return {f"{eval_id}_again": case for eval_id, case in LAMPS.items()}
-
-
 SWITCHED, OFF = "'on' if on else 'off'", "is off."
 RESULT = 'request.contents[-1].parts[-1].function_response.response["result"]'
 SWITCH_WRONG: Files = {"bot/tools.py": TOOLS.replace(SWITCHED, "'off' if on else 'on'")}
@@ -141,8 +134,14 @@ CHANGES: Mapping[str, Files] = {
     "out of memory": _in_each_turn(NO_MEMORY),
     "SIGKILL": _in_each_turn(KILL),
     "empty answers": {"bot/agent.py": AGENT.replace(RESULT, '""')},
-    "removed cases": {**SWITCH_WRONG, LAMPS_FILE: _evals(_without("kitchen_off"), "lamps")},
-    "renamed cases": {**SWITCH_WRONG, LAMPS_FILE: _evals(_with_new_ids(), "lamps")},
+    "removed cases": {
+        **SWITCH_WRONG,
+        LAMPS_FILE: _evals({name: LAMPS[name] for name in ("kitchen_on", "hall_on")}, "lamps"),
+    },
+    "renamed cases": {
+        **SWITCH_WRONG,
+        LAMPS_FILE: _evals({f"{name}_again": case for name, case in LAMPS.items()}, "lamps"),
+    },
     "criteria lowered": {**SWITCH_WRONG, CONFIG: _criteria(tool_trajectory_avg_score=1.0, response_match_score=0.1)},
     "criteria dropped": {**SWITCH_WRONG, CONFIG: _criteria(tool_trajectory_avg_score=1.0)},
     "criteria deleted": {**SWITCH_WRONG, CONFIG: None},
@@ -188,12 +187,9 @@ def outcome(code: int, verdict: str, *codes: str) -> Outcome:
     return code, verdict, frozenset(codes)
 
 
-def compared(
-    change: str | tuple[str, ...], *codes: str, also: str = "", baseline: tuple[str, ...] = USABLE
-) -> list[Row]:
+def compared(change: str | tuple[str, ...], *codes: str, baseline: tuple[str, ...] = USABLE) -> list[Row]:
     """What a comparison finds; `both` adds the thresholds' reason."""
     where = {"change": change, "baseline": baseline}
-    codes = tuple(filter(None, (*codes, also)))
     return [
         Row(where={**where, "gate": ("auto", "regressions")}, expect=outcome(1, "failed", *codes)),
         Row(where={**where, "gate": "both"}, expect=outcome(1, "failed", "failed", *codes)),
@@ -226,10 +222,6 @@ TABLE = Table(
         *(row for change, code in DEAD.items() for row in compared(change, code, "nothing-scored")),
     ),
 )
-
-
-def test_alive__table() -> None:
-    TABLE.check()
 
 
 @pytest.mark.parametrize("cell", TABLE.cells_to_run(shared=["baseline"]))
@@ -278,15 +270,14 @@ def _pull_request(lab: Lab, cell: Cell) -> Done:
 @pytest.fixture(scope="module")
 def lab_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Lab]]:
     """The repository of a baseline; each is made once, and all pull requests of the cells are opened in it."""
-    labs: dict[str, Lab] = {}
     with ExitStack() as stack:
 
+        @functools.cache
         def lab_of(baseline: str) -> Lab:
-            if baseline not in labs:
-                github = stack.enter_context(FakeGitHub())
-                labs[baseline] = _lab(tmp_path_factory.mktemp("lab") / "repo", github, baseline)
-                stack.callback(labs[baseline].repository.end)
-            return labs[baseline]
+            github = stack.enter_context(FakeGitHub())
+            lab = _lab(tmp_path_factory.mktemp("lab") / "repo", github, baseline)
+            stack.callback(lab.repository.end)
+            return lab
 
         yield lab_of
 

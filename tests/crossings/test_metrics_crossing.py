@@ -360,10 +360,6 @@ def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newsroom]:
     runs.close()
 
 
-def test_metrics_crossing__table() -> None:
-    TABLE.check()
-
-
 @pytest.mark.parametrize("cell", TABLE.cells_to_run(shared=("version",)))
 def test_metrics_crossing(cell: Cell, newsroom: Newsroom) -> None:
     assert newsroom.outcome(cell["version"], cell["driver"], cell["criterion"]) == TABLE.expected(cell)

@@ -1,4 +1,4 @@
-"""An agent whose tool does more than answer. tests/crossings/test_replay_effects_crossing.py writes its constants."""
+"""An agent whose tool does more than answer. tests/crossings/test_replay_crossing.py writes its constants."""
 
 import uuid
 
