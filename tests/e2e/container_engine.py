@@ -88,23 +88,16 @@ def find_engine() -> Engine:
     Raises:
         NoEngine: There is none; the message says what was tried.
     """
-    tried = []
-    result = []
-    for client in dict.fromkeys(filter(None, (shutil.which("docker"), "/usr/bin/docker"))):
-        if not Path(client).exists():
-            continue
-        probe = Engine(client=client, buildkit=False)
-        answer = probe.run("version", "--format", "{{.Client.Version}} {{.Server.Version}}", timeout=30)
-        if answer.returncode != 0:
-            tried.append(f"{client}: {answer.stdout.decode('utf-8', 'replace').strip().splitlines()[-1]}")
-            continue
-        major = int(answer.stdout.split(b".")[0])
-        # Clients up to 22 have BuildKit inside, newer ones need the buildx plugin for it.
-        built_in = major < 23
-        result.append(Engine(client=client, buildkit=built_in or probe.run("buildx", "version").returncode == 0))
-    if not result:
-        raise NoEngine("no container engine answers: " + ("; ".join(tried) or "there is no docker client"))
-    return max(result, key=lambda engine: engine.buildkit)
+    client = shutil.which("docker")
+    if client is None:
+        raise NoEngine("there is no docker client")
+    probe = Engine(client=client, buildkit=False)
+    answer = probe.run("version", "--format", "{{.Client.Version}} {{.Server.Version}}", timeout=30)
+    if answer.returncode != 0:
+        raise NoEngine(f"{client}: {answer.stdout.decode('utf-8', 'replace').strip().splitlines()[-1]}")
+    # Clients up to 22 have BuildKit inside, newer ones need the buildx plugin for it.
+    built_in = int(answer.stdout.split(b".")[0]) < 23
+    return Engine(client=client, buildkit=built_in or probe.run("buildx", "version").returncode == 0)
 
 
 def base_image(engine: Engine) -> str:

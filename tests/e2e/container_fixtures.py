@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from base_repos import new_repo
 from container_engine import REPOSITORY, Engine, NoEngine, base_image, find_engine
 from container_pull_requests import Project, reachable
 from fake_github import FakeGitHub
-from git_server import GitServer, git_server
+from git_server import GitServer
 from github_runner import Runner
+from upload_server import upload_server
 
 IMAGE = "agent-eval-action:test"
 RUNNER_IMAGE = "agent-eval-test-runner:1"
@@ -98,12 +100,15 @@ def github(engine: Engine) -> Iterator[FakeGitHub]:
 def forge(engine: Engine, github: FakeGitHub, tmp_path: Path) -> Iterator[GitServer]:
     """Git's server, for that repository and its token."""
     address, name = reachable(engine)
-    root, repository = tmp_path / "forge", github.state.repository
-    with git_server(root, repository=repository, token=github.token, address=address, name=name) as server:
-        yield server
+    made = GitServer(root=tmp_path / "forge", repository=github.state.repository, token=github.token)
+    with upload_server(made.answer, address=address) as server:
+        made.url = server.url.replace(address, name)
+        yield made
 
 
 @pytest.fixture
 def project(tmp_path: Path, github: FakeGitHub, forge: GitServer, runner: Runner) -> Project:
     """octo/agent, still empty."""
-    return Project.make(tmp_path, github, forge, runner)
+    origin = new_repo(tmp_path / "origin")
+    forge.serve(origin.root)
+    return Project(origin=origin, github=github, forge=forge, runner=runner, scratch=tmp_path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import json
 import os
 import socket
 from collections.abc import Mapping
@@ -16,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from base_repos import Repo
-from base_repos import new_repo as new_repo
 from container_engine import REPOSITORY, Engine
 from fake_github import FakeGitHub, Run
-from gate_runs import program
+from gate_runs import eval_set, program
 from git_server import GitServer
 from github_runner import RUNNER_USER, Finished, Runner
 
@@ -54,16 +54,7 @@ class Project:
     forge: GitServer
     runner: Runner
     scratch: Path
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    """Of every run."""
     runs: list[Run] = field(default_factory=list)
-
-    @classmethod
-    def make(cls, scratch: Path, github: FakeGitHub, forge: GitServer, runner: Runner, **options: Any) -> Project:
-        """An empty repository, served."""
-        origin = new_repo(scratch / "origin")
-        forge.serve(origin.root)
-        return cls(origin=origin, github=github, forge=forge, runner=runner, scratch=scratch, **options)
 
     def example(self, name: str) -> dict[str, bytes]:
         """The files of one of our examples."""
@@ -83,7 +74,7 @@ class Project:
         sha = self.commit(files)
         run = self.github.state.run(sha, path=WORKFLOW)
         repository = {"default_branch": "main", "full_name": self.github.state.repository}
-        done = self._run(run, "push", {"repository": repository, "after": sha}, sha, "refs/heads/main")
+        done = self._run(run, "push", {"repository": repository, "after": sha}, sha, "refs/heads/main", {})
         self.github.state.upload(run, done.workspace / "agent-eval-results")
         return done
 
@@ -120,13 +111,13 @@ class Project:
         payload: Mapping[str, Any],
         sha: str,
         ref: str,
-        inputs: Mapping[str, str] | None = None,
+        inputs: Mapping[str, str],
     ) -> Finished:
         self.runs.append(run)
         workspace = self._checkout(sha, self.scratch / f"workspace-{run.id}")
         done = self.runner.step(
             workspace,
-            inputs={"github-token": self.github.token, **self.inputs, **(inputs or {})},
+            inputs={"github-token": self.github.token, **inputs},
             environment={
                 "GITHUB_EVENT_NAME": event,
                 "GITHUB_SHA": sha,
@@ -169,3 +160,20 @@ def git_in(root: Path, *arguments: str) -> list[str]:
 def changed_in(root: Path) -> list[str]:
     """What git sees in a workspace beside the results."""
     return [line for line in git_in(root, "status", "--porcelain") if "agent-eval-results" not in line]
+
+
+def evil_files(said: str, cases: int, secrets: Mapping[str, str]) -> dict[str, str]:
+    """The agent that tries to get at secrets, and cases that expect it to have got nothing."""
+    sources = {
+        name: Path(__file__)
+        .with_name(f"evil_{name}.py")
+        .read_text("utf-8")
+        .replace('"@SECRETS@"', repr(json.dumps(secrets)))
+        for name in ("agent", "attempts")
+    }
+    conversations = {f"attempt-{number}": [(said, "nothing")] for number in range(cases)}
+    return {
+        "evil/__init__.py": "from . import agent as agent\n",
+        **{f"evil/{name}.py": source for name, source in sources.items()},
+        "evil/evil.test.json": json.dumps(eval_set("evil", conversations)),
+    }

@@ -1,6 +1,6 @@
 """What a process in the container can get at that isn't its own.
 
-The test copies it into a workspace as `evil/attempts.py`, where `evil/agent.py` uses it. Run as a script it prints the
+The tests copy it into a workspace as `evil/attempts.py`, where `evil/agent.py` uses it. Run as a script it prints the
 same, which shows what the attempts are worth: as root nearly all of them succeed.
 """
 
@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import subprocess
+from pathlib import Path
 from typing import Any
 
 SECRETS = json.loads("@SECRETS@")
@@ -19,8 +20,22 @@ FILES = ("/github/file_commands", "/github/workflow", "/github/runner_temp", "/g
 RESULTS = "/github/workspace/agent-eval-results"
 
 
-def attempts() -> dict[str, Any]:
-    """What was tried, and what came of it: only successes are kept."""
+def others() -> list[int]:
+    """Processes of another user who isn't root: the other side's agent."""
+    result = []
+    for entry in glob.glob("/proc/[0-9]*"):
+        try:
+            owner = os.stat(entry).st_uid
+            command = read(f"{entry}/cmdline")
+        except OSError:
+            continue
+        if owner not in {0, os.getuid()} and b"/dev/fd/" in command:
+            result.append(int(entry.rpartition("/")[2]))
+    return result
+
+
+def attempts(them: list[int]) -> dict[str, Any]:
+    """What was tried, also on `others()`, and what came of it: only successes are kept."""
     got: dict[str, Any] = {}
 
     def attempt(name: str, action: Any) -> None:
@@ -64,6 +79,26 @@ def attempts() -> dict[str, Any]:
     attempt("groups", lambda: [group for group in os.getgroups() if group != os.getgid()])
     if os.getuid() == 0:
         got["user"] = 0
+    for pid in them:
+        attempt(f"stop {pid}", lambda pid=pid: os.kill(pid, signal.SIGSTOP))
+        attempt(f"environment of {pid}", lambda pid=pid: read(f"/proc/{pid}/environ"))
+        attempt(f"memory of {pid}", lambda pid=pid: open(f"/proc/{pid}/mem", "rb").close())
+        attempt(f"files of {pid}", lambda pid=pid: os.listdir(f"/proc/{pid}/fd"))
+        attempt(f"through the root of {pid}", lambda pid=pid: os.listdir(f"/proc/{pid}/root"))
+    own = Path.home().resolve()
+    trees = [*glob.glob("/tmp/agent-eval-base-*"), *glob.glob("/tmp/agent-eval-base-*/*"), "/github/workspace"]
+    installed = [
+        *glob.glob("/var/lib/agent-eval/*"),
+        *glob.glob("/var/lib/agent-eval/**/site-packages", recursive=True),
+    ]
+    homes = [*glob.glob("/var/lib/agent-eval/home-*"), "/home/agent", "/github/home"]
+    for folder in [*homes, RESULTS, "/github/workspace/.git"] if them else ():
+        if not own.is_relative_to(folder):
+            attempt(f"list {folder}", lambda folder=folder: os.listdir(folder))
+    for folder in [*trees, *(f"{tree}/evil" for tree in trees), *installed] if them else ():
+        if not own.is_relative_to(folder):
+            attempt(f"create in {folder}", lambda folder=folder: write(f"{folder}/planted", "x"))
+            attempt(f"change {folder}", lambda folder=folder: open(f"{folder}/agent.py", "r+b").close())
     return got
 
 
@@ -89,4 +124,4 @@ def write(path: str, text: str) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(attempts(), default=str))
+    print(json.dumps(attempts([]), default=str))

@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from gate_runs import program
-from upload_server import Received, Reply, upload_server
+from upload_server import Received, Reply
 
 
 @dataclass(kw_only=True)
@@ -73,12 +71,3 @@ class GitServer:
         head, _, content = done.stdout.partition(b"\r\n\r\n")
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         return Reply(int(headers.pop("Status", "200 OK").split()[0]), content, headers)
-
-
-@contextmanager
-def git_server(root: Path, *, repository: str, token: str, address: str, name: str) -> Iterator[GitServer]:
-    """Listens on an address, by a name by which clients reach that."""
-    made = GitServer(root=root, repository=repository, token=token)
-    with upload_server(made.answer, address=address) as server:
-        made.url = server.url.replace(address, name)
-        yield made

@@ -62,14 +62,10 @@ class Finished:
         result: dict[str, Any] = json.loads((self.workspace / folder / "results.json").read_text("utf-8"))
         return result
 
-    def recordings(self) -> list[dict[str, Any]]:
-        """What the agent did."""
-        with gzip.open(self.workspace / "agent-eval-results/recordings.jsonl.gz", "rt", encoding="utf-8") as lines:
-            return [json.loads(line) for line in lines]
-
     def answers(self) -> list[str]:
-        """What it said, turn by turn."""
-        turns = [turn for recording in self.recordings() for turn in recording["invocations"]]
+        """What the agent said, turn by turn."""
+        with gzip.open(self.workspace / "agent-eval-results/recordings.jsonl.gz", "rt", encoding="utf-8") as lines:
+            turns = [turn for line in lines for turn in json.loads(line)["invocations"]]
         return [turn["final_response"]["parts"][0]["text"] for turn in turns]
 
 

@@ -54,10 +54,8 @@ def path_with_uv(tmp_path: Path) -> str:
     return f"{folder}:/usr/bin:/bin"
 
 
-@pytest.fixture
-def path_without_uv(tmp_path: Path) -> str:
-    """A PATH with nothing on it: the interpreter is started by its full name."""
-    return str(tmp_path / "nothing")
+WITHOUT_UV = "/nowhere"
+"""A PATH with nothing on it: the interpreter is started by its full name."""
 
 
 def test_bare_clone__sets_itself_up_once_and_runs_the_command(clone: Path, path_with_uv: str, tmp_path: Path) -> None:
@@ -109,28 +107,28 @@ def test_bare_clone__set_up_that_is_interrupted_shows_no_traceback(clone: Path, 
     assert not list((clone / ".venv-cli").glob("*/.ready"))
 
 
-def test_bare_clone__without_uv(clone: Path, path_without_uv: str) -> None:
-    assert agent_eval.__version__ in start(clone, "--version", path=path_without_uv).stdout
+def test_bare_clone__without_uv(clone: Path) -> None:
+    assert agent_eval.__version__ in start(clone, "--version", path=WITHOUT_UV).stdout
 
 
-@pytest.mark.parametrize(
-    ("path", "words"), [("path_without_uv", "DO NOT MATCH THE HASHES"), ("path_with_uv", "Hash mismatch")]
-)
+@pytest.mark.parametrize(("with_uv", "words"), [(False, "DO NOT MATCH THE HASHES"), (True, "Hash mismatch")])
 def test_bare_clone__a_uv_or_a_build_backend_that_is_not_the_locked_one_is_refused(
-    clone: Path, path: str, words: str, request: pytest.FixtureRequest
+    clone: Path, path_with_uv: str, with_uv: bool, words: str
 ) -> None:
     locked = clone / "requirements/build.txt"
     text, count = re.subn(r"--hash=sha256:[0-9a-f]{8}", "--hash=sha256:00000000", locked.read_text("utf-8"))
     assert count > 20
     locked.write_text(text, "utf-8")
-    assert words in start(clone, "--version", path=request.getfixturevalue(path), code=2, UV_NO_CACHE="1").stderr
+    assert (
+        words in start(clone, "--version", path=path_with_uv if with_uv else WITHOUT_UV, code=2, UV_NO_CACHE="1").stderr
+    )
 
 
-def test_bare_clone__old_python_says_what_to_do(clone: Path, path_without_uv: str) -> None:
+def test_bare_clone__old_python_says_what_to_do(clone: Path) -> None:
     script = (clone / "entrypoint").read_text("utf-8")
     assert "OLDEST = (3, 11)" in script
     (clone / "entrypoint").write_text(script.replace("OLDEST = (3, 11)", "OLDEST = (4, 0)"), "utf-8")
-    done = start(clone, "--version", path=path_without_uv, code=2)
+    done = start(clone, "--version", path=WITHOUT_UV, code=2)
     assert "needs Python 4.0 or newer" in done.stderr
     assert "install uv" in done.stderr
 

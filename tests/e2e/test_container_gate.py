@@ -6,15 +6,15 @@ import base64
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from adk_envs import FIXTURES
 from container_engine import REPOSITORY, Engine
-from container_pull_requests import changed_in, reachable, strangers
-from fake_gemini import Answer, FakeGemini, Fault
+from container_pull_requests import changed_in, evil_files, reachable, strangers
+from fake_gemini import Answer, FakeGemini
 from gate_runs import eval_set
 from github_runner import SECRETS, Finished, Runner
 from lxml import etree
@@ -24,7 +24,7 @@ from agent_eval.agents.sandbox.uids import STATE_DIR
 from agent_eval.report.renderers.outputs import FILE_OUTPUTS, OUTPUTS
 from agent_eval.results import JOURNAL
 
-# The gate in the container, started as GitHub starts it: the four exit codes and everything that is printed.
+# The gate in the container, started as GitHub starts it: exit codes and everything that is printed.
 
 
 pytest_plugins = ["container_fixtures"]
@@ -38,18 +38,10 @@ def check_files(done: Finished) -> None:
     results = done.results()
     assert set(done.outputs) == set(OUTPUTS)
     assert done.outputs["verdict"] == results["verdict"]
-    assert {name: done.outputs[name] for name in ("total", "passed", "failed", "errored")} == {
-        "total": str(results["totals"]["cases"]),
-        **{name: str(results["totals"][name]) for name in ("passed", "failed", "errored")},
-    }
     for name in FILE_OUTPUTS:
         assert not Path(done.outputs[name]).is_absolute(), "later steps run outside of the container"
         assert (done.workspace / done.outputs[name]).is_file(), name
-    suites = etree.parse(done.workspace / done.outputs["junit-file"]).getroot()
-    assert len(suites.findall(".//testcase")) == results["totals"]["cases"]
-    summary = (done.workspace / done.outputs["summary-file"]).read_text("utf-8")
-    assert done.summary.strip() == summary.strip() != ""
-    assert {line["case_id"] for line in done.recordings()} <= {case["case_id"] for case in results["cases"]}
+    assert done.summary.strip() == (done.workspace / done.outputs["summary-file"]).read_text("utf-8").strip() != ""
     folder = done.workspace / "agent-eval-results"
     assert strangers(folder) == [], "self-hosted runners could not clean up"
     # Only outputs and the summary are written; the workspace is as it was.
@@ -78,39 +70,17 @@ def test_gate__catches_the_broken_tool(runner: Runner, workspace: Workspace) -> 
     assert 0 < float(done.outputs["pass-rate"]) < 1
     check_files(done)
 
-    failed = [case for case in done.results()["cases"] if case["status"] == "failed"]
+    failed = {(case["file"], str(case["line"])) for case in done.results()["cases"] if case["status"] == "failed"}
     assert len(failed) == 12, "as outside of the container, see test_examples.py"
-    errors = [command for command in done.commands if command.name == "error"]
-    assert 0 < len(errors) <= 10
-    placed = {(case["file"], str(case["line"])) for case in failed}
-    assert {
-        (error.properties["file"], error.properties["line"]) for error in errors if "file" in error.properties
-    } <= placed
-    for error in errors:
-        if "file" in error.properties:
-            lines = (root / error.properties["file"]).read_text("utf-8").splitlines()
-            assert int(error.properties["line"]) <= len(lines), "annotations stand in files of the workspace"
-    for case in failed:
-        assert case["eval_id"].replace("_", "") in done.summary.replace("\\", "").replace("_", "")
+    errors = [command.properties for command in done.commands if command.name == "error"]
+    placed = {(error["file"], error["line"]) for error in errors if "file" in error}
+    assert set() != placed <= failed and len(errors) <= 10
 
 
-def test_gate__refuses_invalid_files_before_anything_runs(runner: Runner, workspace: Workspace) -> None:
-    files = {
-        "home_automation/evals/broken.test.json": '{\n  "eval_set_id": "x",\n  "eval_cases": [],,\n}\n',
-        "home_automation/agent.py": "raise SystemExit('the agent was started')\nroot_agent = None\n",
-    }
-    root = workspace("home_automation", files=files)
-    done = runner.step(root)
-    assert done.exit_code == 2, done.log
-    assert done.outputs["verdict"] == "invalid"
-    assert "the agent was started" not in done.log
-    (error,) = [command for command in done.commands if command.name == "error" and "file" in command.properties]
-    assert error.properties["file"] == "home_automation/evals/broken.test.json"
-    assert error.properties["line"] == "3"
-    assert "broken.test.json" in done.summary
-
-    dashes = runner.step(root, inputs={"paths": "home_automation/evals", "min-pass-rate": "7"})
-    assert (dashes.exit_code, "min-pass-rate" in dashes.log) == (2, True), "it arrives in spite of its dashes"
+def test_gate__an_input_with_dashes_arrives(runner: Runner, workspace: Workspace) -> None:
+    done = runner.step(workspace("home_automation"), inputs={"paths": "home_automation/evals", "min-pass-rate": "7"})
+    assert (done.exit_code, done.outputs["verdict"]) == (2, "invalid"), done.log
+    assert "min-pass-rate" in done.log
 
 
 RECORDED = json.dumps(eval_set("answers", {"greeting": [("hello", "Hello!")]}))
@@ -118,23 +88,6 @@ CONFIG = '{"criteria": {"final_response_match_v2": {"threshold": 0.5, "judge_mod
 JUDGED = {"answers.json": RECORDED, "evals/a.evalset.json": RECORDED, "evals/test_config.json": CONFIG}
 """Recorded answers that a judge scores."""
 INPUTS = {"agent": "recorded:answers.json", "judge-api-key": "the-judges-key"}
-
-
-def test_gate__is_inconclusive_when_the_provider_gives_no_answer(
-    runner: Runner, workspace: Workspace, engine: Engine
-) -> None:
-    address, name = reachable(engine)
-    root = workspace(files=JUDGED)
-    with FakeGemini(lambda _: Fault(kind=401, message="no such key"), address=address) as judge:
-        inputs = {**INPUTS, "judge-base-url": f"http://{name}:{judge.port}"}
-        done = runner.step(root, inputs=inputs)
-        lenient = runner.step(root, inputs={**inputs, "on-inconclusive": "pass"})
-
-    assert done.exit_code == 3, done.log
-    assert (done.outputs["verdict"], done.outputs["errored"], done.outputs["failed"]) == ("inconclusive", "1", "0")
-    assert "401" in done.summary
-    assert lenient.exit_code == 0, lenient.log
-    assert lenient.outputs["verdict"] == "inconclusive"
 
 
 def test_gate__reports_what_it_has_when_the_job_is_cancelled(runner: Runner, workspace: Workspace) -> None:
@@ -207,19 +160,15 @@ def inside(engine: Engine, image: str, script: str, *options: str) -> str:
     return engine.check("run", "--rm", *options, "--entrypoint", "sh", image, "-c", script).strip()
 
 
-def test_image__configured_as_github_demands(engine: Engine, image: str) -> None:
-    (facts,) = json.loads(engine.check("image", "inspect", image))
-    config = facts["Config"]
+def test_image__configured_as_github_demands_and_small(engine: Engine, base: str, image: str) -> None:
+    ours, theirs = (json.loads(engine.check("image", "inspect", name))[0] for name in (image, base))
+    config = ours["Config"]
     assert config["User"] == "", "GitHub's mounts need root"
     assert config["Entrypoint"][0].startswith("/"), "another working directory must not matter"
     assert "-I" in config["Entrypoint"]
     assert not config["Cmd"], "GitHub passes no arguments; a default would arrive as some"
     assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
-
-
-def test_image__adds_little_to_its_base(engine: Engine, base: str, image: str) -> None:
-    ours, theirs = (int(engine.check("image", "inspect", "--format", "{{.Size}}", name)) for name in (image, base))
-    assert ours - theirs < SIZE_LIMIT, f"{(ours - theirs) / 1e6:.0f} MB"
+    assert ours["Size"] - theirs["Size"] < SIZE_LIMIT
 
 
 def test_image__locked_versions_without_development_tools(engine: Engine, image: str) -> None:
@@ -236,28 +185,55 @@ def test_image__locked_versions_without_development_tools(engine: Engine, image:
     assert not {"pytest", "mypy", "ruff", "google-adk"} & names
 
 
-def test_image__bytecode_is_compiled(engine: Engine, image: str) -> None:
-    script = (
-        "cd /opt/agent-eval/lib/python3*/site-packages && "
-        "for f in agent_eval/cli.py pydantic/main.py rich/table.py; do "
-        "ls $(dirname $f)/__pycache__/$(basename $f .py).*.pyc; done"
-    )
-    assert len(inside(engine, image, script).splitlines()) == 3
+IMPORTS = """
+import importlib, pkgutil, agent_eval, openai, google.genai, numpy.testing, numpy.random, nltk.stem.porter
+for module in pkgutil.walk_packages(agent_eval.__path__, 'agent_eval.'):
+    if 'pytest_plugin' in module.name or module.name.endswith(('__main__', '.host')): continue
+    importlib.import_module(module.name)
+print('imported')"""
+GIT = (
+    "set -e; cd /tmp; git config --global user.name a; git config --global user.email a@b.c; "
+    "git init -q -b main sub; git -C sub commit -q --allow-empty -m sub; git init -q -b main top; cd top; "
+    "git -c protocol.file.allow=always submodule --quiet add /tmp/sub sub; git commit -q -m top; "
+    "git worktree add -q ../tree; git -c protocol.file.allow=always -C ../tree submodule --quiet update --init; "
+    "git clone -q --depth 1 file:///tmp/top ../clone; git -C ../tree rev-parse --abbrev-ref HEAD; "
+    "git ls-tree --name-only main"
+)
+VERSION = f"agent-eval {agent_eval.__version__}"
+FACTS: Mapping[str, tuple[str, str]] = {
+    "bytecode is compiled": (
+        "cd /opt/agent-eval/lib/python3*/site-packages; ls -d agent_eval/__pycache__/cli.*.pyc"
+        " pydantic/__pycache__/main.*.pyc rich/__pycache__/table.*.pyc | wc -l",
+        "3",
+    ),
+    "the agent's account owns nothing of ours": (
+        "find /opt/agent-eval /entrypoint \\( -user agent -o -perm -o+w -not -type l \\) | head -n 3",
+        "",
+    ),
+    "packages without their tests: all of ours imports": (f'/opt/agent-eval/bin/python -I -c "{IMPORTS}"', "imported"),
+    "git without Perl does what we ask": (GIT, "tree\n.gitmodules\nsub"),
+    "https is a program of its own": (
+        "git ls-remote https://127.0.0.1:9/x 2>&1 | grep -o 'Failed to connect'",
+        "Failed to connect",
+    ),
+    "apt is in order": ("apt-get check >/dev/null && echo in order", "in order"),
+    "Perl is left out": ("dpkg-query -W -f '${db:Status-Status}' perl | grep -x installed; true", ""),
+    "git reads a workspace of another user": ("git -C /github/workspace status --short --branch", "## main"),
+    "the command and uv are on the path, as GitLab needs them": (
+        "uv --version >/dev/null && agent-eval --version",
+        VERSION,
+    ),
+}
 
 
-def test_image__help_and_version_also_where_gitlab_blanks_the_entrypoint(engine: Engine, image: str) -> None:
+def test_image__facts(engine: Engine, image: str, workspace: Workspace) -> None:
+    root = workspace()
+    found = {
+        name: inside(engine, image, script, "-v", f"{root}:/github/workspace") for name, (script, _) in FACTS.items()
+    }
+    assert found == {name: expected for name, (_, expected) in FACTS.items()}
     assert "usage:" in engine.check("run", "--rm", image).lower(), "outside of GitHub Actions"
     assert agent_eval.__version__ in engine.check("run", "--rm", image, "--version")
-    # GitLab: `image: {name: ..., entrypoint: [""]}`, then it runs the script with a shell.
-    said = engine.check("run", "--rm", "--entrypoint", "", image, "sh", "-c", "agent-eval --version && uv --version")
-    assert agent_eval.__version__ in said
-
-
-def test_image__agent_account_owns_nothing_of_ours(engine: Engine, image: str) -> None:
-    result = inside(
-        engine, image, "find /opt/agent-eval /entrypoint \\( -user agent -o -perm -o+w -not -type l \\) | head -n 3"
-    )
-    assert result == ""
 
 
 def test_image__pythonpath_and_checkout_can_t_replace_our_modules(
@@ -270,42 +246,6 @@ def test_image__pythonpath_and_checkout_can_t_replace_our_modules(
     assert agent_eval.__version__ in done.log
 
 
-def test_image__git_reads_a_workspace_of_another_user(
-    engine: Engine, image: str, workspace: Callable[..., Path]
-) -> None:
-    root = workspace()
-    said = inside(engine, image, "git -C /github/workspace status --short --branch", "-v", f"{root}:/github/workspace")
-    assert said == "## main"
-
-
-def test_image__what_was_left_out_is_not_missed(engine: Engine, image: str) -> None:
-    """Packages without their tests, git without Perl: all of ours imports, git does what we ask, apt is in order.
-
-    The pytest plugin is left out: only pytest imports it, and the image has none.
-    """
-    modules = (
-        "import importlib, pkgutil, agent_eval, openai, google.genai, numpy.testing, numpy.random, nltk.stem.porter\n"
-        "for module in pkgutil.walk_packages(agent_eval.__path__, 'agent_eval.'):\n"
-        "    if 'pytest_plugin' in module.name or module.name.endswith(('__main__', '.host')): continue\n"
-        "    importlib.import_module(module.name)\n"
-        "print('imported')"
-    )
-    assert inside(engine, image, f'/opt/agent-eval/bin/python -I -c "{modules}"') == "imported"
-    work = (
-        "set -e; cd /tmp; git config --global user.name a; git config --global user.email a@b.c; "
-        "git init -q -b main sub; git -C sub commit -q --allow-empty -m sub; git init -q -b main top; cd top; "
-        "git -c protocol.file.allow=always submodule --quiet add /tmp/sub sub; git commit -q -m top; "
-        "git worktree add -q ../tree; git -c protocol.file.allow=always -C ../tree submodule --quiet update --init; "
-        "git clone -q --depth 1 file:///tmp/top ../clone; git -C ../tree rev-parse --abbrev-ref HEAD; "
-        "git ls-tree --name-only main"
-    )
-    assert inside(engine, image, work).split() == ["tree", ".gitmodules", "sub"]
-    # https is a program of its own.
-    assert "Failed to connect" in inside(engine, image, "! git ls-remote https://127.0.0.1:9/x 2>&1")
-    query = "apt-get check >/dev/null && dpkg-query -W -f '${db:Status-Status}' perl"
-    assert inside(engine, image, query) != "installed"
-
-
 # What an agent can get at inside the container: nothing of the gate's, and no say in the log.
 
 
@@ -313,34 +253,18 @@ CHECKOUT = "c2VjcmV0LWNoZWNrb3V0LXRva2Vu"
 """What Runner.workspace leaves in .git/config, as actions/checkout does."""
 
 
-def evil_files() -> dict[str, str]:
-    """The agent, and cases that expect it to have got nothing."""
-    secrets = json.dumps({**SECRETS, "checkout": CHECKOUT})
-    sources = {
-        name: Path(__file__).with_name(f"evil_{name}.py").read_text("utf-8").replace('"@SECRETS@"', repr(secrets))
-        for name in ("agent", "attempts")
-    }
-    return {
-        "evil/__init__.py": "from . import agent as agent\n",
-        **{f"evil/{name}.py": source for name, source in sources.items()},
-        "evil/evil.test.json": json.dumps(
-            eval_set("evil", {f"attempt-{number}": [("go", "{}")] for number in range(2)})
-        ),
-    }
-
-
 def test_security__agent_gets_nothing_changes_nothing_and_has_no_say_in_the_log(
     runner: Runner, workspace: Workspace
 ) -> None:
-    root = workspace(files=evil_files())
+    root = workspace(files=evil_files("go", 2, {**SECRETS, "checkout": CHECKOUT}))
     modes = {path: path.stat().st_mode for path in root.rglob("*")}
 
     attacked = runner.step(root, inputs={"judge-api-key": SECRETS["INPUT_JUDGE-API-KEY"]})
 
-    assert [json.loads(text.splitlines()[0]) for text in attacked.answers()] == [{}, {}], attacked.log[-3000:]
+    assert [text.splitlines()[0] for text in attacked.answers()] == ["nothing"] * 2, attacked.log[-3000:]
     assert {path: path.stat().st_mode for path in modes} == modes
 
-    # The verdict is the gate's own: the answers are not the "{}" alone that was expected.
+    # The verdict is the gate's own: the answers are not the "nothing" alone that was expected.
     assert attacked.exit_code == 1, attacked.log
     assert attacked.outputs["verdict"] == attacked.results()["verdict"] == "failed"
     assert [attacked.file_commands[name] for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")] == ["", "", ""]
@@ -366,7 +290,7 @@ def test_security__attempts_are_worth_something(
     engine: Engine, image: str, runner: Runner, workspace: Workspace
 ) -> None:
     """As the gate's own user nearly all of them succeed: a test of the tests."""
-    root = workspace(files=evil_files())
+    root = workspace(files=evil_files("go", 2, {**SECRETS, "checkout": CHECKOUT}))
     bare = f"FROM {image}\nENTRYPOINT []\n"
     engine.check("build", "--tag", f"{image}-bare", "-", stdin=bare.encode())
     done = replace(runner, image=f"{image}-bare").step(root, "python", "evil/attempts.py")

@@ -9,12 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from base_repos import Repo, new_repo
+from base_repos import new_repo
 from container_engine import REPOSITORY
-from container_workflows import run_act
+from container_workflows import ACTION, gate_stand_in, replaced_actions, run_act, stand_ins
 from fake_github import FakeGitHub
 from recorded_evals import AGENT, write_evals
-from root_action import ACTION, gate_stand_in, replaced_actions, stand_ins
 
 from agent_eval.report.renderers.outputs import OUTPUTS
 from agent_eval.settings import SETTINGS
@@ -116,55 +115,45 @@ def run(tmp_path: Path, verdict: str, more: str = "") -> tuple[list[str], dict[s
     return (noted / "steps").read_text().splitlines(), json.loads((noted / "inputs.json").read_text()), done.returncode
 
 
-@pytest.mark.parametrize(("verdict", "outcome"), [("passed", "success"), ("failed", "failure")])
-def test_root_action__everything_around_the_gate_also_when_it_fails(tmp_path: Path, verdict: str, outcome: str) -> None:
-    steps, inputs, code = run(tmp_path, verdict)
+JUDGE_CACHE = "agent-eval-judge-agent-eval-results-1-1"
+RESULTS = "report.html results.json, kept"
+OWN = {"name": "billing", "output-dir": "out/billing", "judge-cache": "off", "report": "off"}
 
-    assert steps == [
-        "restore agent-eval-judge-agent-eval-results-1-1",
-        "gate a-key",
-        "upload agent-eval-results: report.html results.json, kept 0 days",
-        *LINKED,
-        "save agent-eval-judge-agent-eval-results-1-1",
-        f"after {outcome} {verdict}",
-    ]
+
+@pytest.mark.parametrize(
+    ("verdict", "given", "steps"),
+    [
+        *(
+            (verdict, {}, [f"upload agent-eval-results: {RESULTS} 0 days", *LINKED, f"save {JUDGE_CACHE}"])
+            for verdict in ("passed", "failed")
+        ),
+        # In a matrix, each job has names of its own, and no cache if none is wanted.
+        ("passed", OWN, ["upload agent-eval-results-billing: results.json, kept 0 days"]),
+        ("passed", {"shard": "2/5"}, [f"upload agent-eval-results-part-2-attempt-1: {RESULTS} 3 days"]),
+    ],
+)
+def test_root_action__everything_around_the_gate_also_when_it_fails(
+    tmp_path: Path, verdict: str, given: dict[str, str], steps: list[str]
+) -> None:
+    noted, inputs, code = run(
+        tmp_path, verdict, "".join(f'{name}: "{value}"\n          ' for name, value in given.items())
+    )
+
+    restored = [] if given.get("judge-cache") == "off" else [f"restore {JUDGE_CACHE}"]
+    outcome = "success" if verdict == "passed" else "failure"
+    assert noted == [*restored, "gate a-key", *steps, f"after {outcome} {verdict}"]
     assert (code == 0) == (verdict == "passed")
-    given = {name: value for name, value in inputs.items() if value}
-    assert Path(given.pop("judge-cache")).name == "agent-eval-judge-cache"
-    assert not list((tmp_path / "work").rglob("agent-eval-judge-cache")), "in the checkout a pull request could fill it"
-    linking = json.loads((tmp_path / "noted/linking.json").read_text())
-    differing = {name for name in inputs if linking.get(name, "") != inputs[name]}
-    assert differing == {"mode"}, "else it would not write the same comment"
-    assert given == {
-        "paths": "evals",
-        "github-token": "a-token",
-        "output-dir": "agent-eval-results",
-    }
-
-
-def test_root_action__a_matrix_has_names_of_its_own_and_no_cache_if_none_is_wanted(tmp_path: Path) -> None:
-    own = {"name": "billing", "output-dir": "out/billing", "judge-cache": "off", "report": "off"}
-    steps, inputs, _ = run(tmp_path, "passed", "".join(f'{name}: "{value}"\n          ' for name, value in own.items()))
-
-    assert steps == [
-        "gate a-key",
-        "upload agent-eval-results-billing: results.json, kept 0 days",
-        "after success passed",
-    ]
-    assert inputs["judge-cache"] == "off"
     assert set(inputs) == {setting.input for setting in SETTINGS}
-
-
-def test_root_action__a_part_has_an_artifact_of_its_own(tmp_path: Path) -> None:
-    steps, inputs, _ = run(tmp_path, "passed", 'shard: "2/5"')
-
-    assert inputs["shard"] == "2/5"
-    assert steps == [
-        "restore agent-eval-judge-agent-eval-results-1-1",
-        "gate a-key",
-        "upload agent-eval-results-part-2-attempt-1: report.html results.json, kept 3 days",
-        "after success passed",
-    ]
+    passed = {name: value for name, value in inputs.items() if value and name != "name"}
+    cache = passed.pop("judge-cache")
+    assert cache == "off" if not restored else Path(cache).name == "agent-eval-judge-cache"
+    assert not list((tmp_path / "work").rglob("agent-eval-judge-cache")), "in the checkout a pull request could fill it"
+    default = {"paths": "evals", "github-token": "a-token", "output-dir": "agent-eval-results"}
+    assert passed == default | {name: value for name, value in given.items() if name not in {"name", "judge-cache"}}
+    if LINKED[1] in steps:
+        linking = json.loads((tmp_path / "noted/linking.json").read_text())
+        differing = {name for name in inputs if linking.get(name, "") != inputs[name]}
+        assert differing == {"mode"}, "else it would not write the same comment"
 
 
 def test_root_action__sets_every_output() -> None:
@@ -222,27 +211,6 @@ DOWNLOAD = """
 """
 
 
-def recipe() -> str:
-    """The workflow."""
-    text = (REPOSITORY / "docs/scale.md").read_text("utf-8")
-    section = text.partition("## Workflows")[2]
-    return section.partition("```yaml\n")[2].partition("```")[0]
-
-
-def pull_request(root: Path, github: FakeGitHub) -> tuple[Repo, str]:
-    """A repository with six cases that pass, at GitHub's merge of a pull request; and the pull request's head."""
-    repo = new_repo(root)
-    write_evals(root, "evals/a.test.json", {f"c{number}": ["lamp"] for number in range(6)})
-    repo.commit({"agent-eval.toml": f'agent = "{AGENT}"\n', ".github/workflows/evals.yml": recipe()})
-    repo.git("branch", "-M", "main")
-    repo.branch("change")
-    head = repo.commit({"README.md": "More.\n"})
-    repo.merge("change", "main")
-    github.state.take_git(root)
-    github.state.pull(7, head_sha=head, head_ref="change")
-    return repo, head
-
-
 def uploaded_parts(root: Path) -> list[str]:
     return sorted(path.name.rpartition("-part-")[2] for path in root.glob("artifacts/agent-eval-results-part-*"))
 
@@ -253,8 +221,18 @@ def test_parts__a_dead_job_is_red_and_only_it_is_repeated_with_one_comment(tmp_p
     gate_stand_in(tmp_path / "actions", GATE_OF_PARTS)
     stand_ins(tmp_path / "actions", upload=UPLOAD_OF_PARTS, download=DOWNLOAD)
     local = replaced_actions(tmp_path / "actions")
+    _, _, workflows = (REPOSITORY / "docs/scale.md").read_text("utf-8").partition("## Workflows")
+    recipe = workflows.partition("```yaml\n")[2].partition("```")[0]
+    repo = new_repo(tmp_path / "work")
+    write_evals(repo.root, "evals/a.test.json", {f"c{number}": ["lamp"] for number in range(6)})
+    repo.commit({"agent-eval.toml": f'agent = "{AGENT}"\n', ".github/workflows/evals.yml": recipe})
+    repo.git("branch", "-M", "main")
+    repo.branch("change")
+    head = repo.commit({"README.md": "More.\n"})
+    repo.merge("change", "main")
     with FakeGitHub() as github:
-        repo, head = pull_request(tmp_path / "work", github)
+        github.state.take_git(repo.root)
+        github.state.pull(7, head_sha=head, head_ref="change")
         run = github.state.run(head, path=".github/workflows/evals.yml", event="pull_request", branch="change")
         (tmp_path / "event.json").write_text(json.dumps(github.state.event_of(7)), "utf-8")
 
