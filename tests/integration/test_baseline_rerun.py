@@ -218,30 +218,17 @@ def test_rerun__agents_that_the_base_has_and_those_that_it_has_not(tmp_path: Pat
     (head / "src" / "both").mkdir(parents=True)
     (base / "both.py").touch()
     (base / "old.jsonl").touch()
-    names = {
-        "bots/home": None,
-        "bots/new": "There is no agent bots/new on the base branch (abc1234).",
-        "bots/moved": "There is no agent bots/moved on the base branch (abc1234).",
-        "bots/link": "bots/link points outside the repository on the base branch (abc1234).",
-        str(tmp_path / "else"): f"{tmp_path / 'else'} is outside the repository, so there is no version of it on "
-        "the base branch (abc1234).",
-        "package.agent": "There is no module package.agent on the base branch (abc1234).",
-        "both.agent": None,
-        "installed.agent": None,
-        "recorded:old.jsonl": None,
-        "recorded:new.jsonl": "There is no recording new.jsonl on the base branch (abc1234).",
-    }
     (head / "bots/link").symlink_to(head / "bots/home")
-    choices = AgentChoices(
-        by_file={f"{number}.test.json": AgentChoice(path=name, reason="named") for number, name in enumerate(names)}
-    )
+    names = ["bots/home", "bots/new", "bots/moved", "bots/link", str(tmp_path / "else"), "package.agent", "both.agent"]
+    names += ["installed.agent", "recorded:old.jsonl", "recorded:new.jsonl"]
+    choices = {f"{number}.test.json": AgentChoice(path=name, reason="named") for number, name in enumerate(names)}
 
-    result = agents_on_base(choices, checkout_of(base, head), head)
+    result = agents_on_base(AgentChoices(by_file=choices), checkout_of(base, head), head)
 
-    assert result.missing == {name: reason for name, reason in names.items() if reason is not None}
-    assert [choice.path for choice in result.choices.by_file.values()] == [
-        name for name in names if names[name] is None
-    ]
+    there = [choice.path for choice in result.choices.by_file.values()]
+    assert there == [name for name in names if name not in result.missing]
+    said = "".join(f"{name}: {result.missing.get(name, 'it is there')}\n" for name in names)
+    check("golden_base_agents.txt", said.replace(str(tmp_path), "FOLDER"))
 
 
 def test_rerun__pythonpath_points_to_the_modules_of_the_base(tmp_path: Path) -> None:

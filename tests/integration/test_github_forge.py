@@ -500,12 +500,3 @@ def test_binding__a_run_belongs_to_the_pull_request_that_github_says(hub: FakeGi
     hub.state.pull(8, head_sha=pull.head_sha)
     bound("a fork that is gone", run_of(hub, pull))
     check("golden_bindings.txt", "".join(said))
-
-
-@pytest.mark.parametrize(
-    ("name", "run_id", "expected"), [("workflow_run", 9, 9), ("push", 9, None), ("workflow_run", True, None)]
-)
-def test_binding__the_run_is_that_of_the_event(name: str, run_id: object, expected: int | None) -> None:
-    event = GitHubEvent(name=name, payload={"workflow_run": {"id": run_id}})
-
-    assert activity(event, mode="auto").finished_run == expected

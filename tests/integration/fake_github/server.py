@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import traceback
@@ -32,10 +31,6 @@ class Request:
     body: bytes = field(repr=False)
     status: int | None = None
     """What was answered; None if the connection was dropped."""
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
 
 
 class _Server(ThreadingHTTPServer):
