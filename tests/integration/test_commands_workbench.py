@@ -83,14 +83,13 @@ SAMPLES: dict[str, dict[str, str]] = {
 """The files of repositories. What `init` prints and changes in each is in tests/data/golden_init."""
 
 
-def write(root: Path, files: Mapping[str, str]) -> Repository:
+def write(root: Path, files: Mapping[str, str]) -> None:
     new_repo(root)
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8", newline="") as file:
             file.write(text)
-    return Repository(root=root)
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -98,38 +97,74 @@ def contents(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_init__writes_what_is_missing_once(name: str, tmp_path: Path) -> None:
-    repository = write(tmp_path / "repo", SAMPLES[name])
-    before = contents(repository.root)
-    planned = repository.gate("init", "--dry-run")
-    assert (planned.code, contents(repository.root)) == (0, before), planned.out + planned.err
-    done = repository.gate("init", code=0)
-    after = contents(repository.root)
-    changed = sorted(path for path, text in after.items() if before.get(path) != text)
-    file = re.sub(r"\W+", "-", name).lower()
-    check(f"golden_init/{file}.txt", f"{done.out}\nChanged: {', '.join(changed) or 'nothing'}\n")
-    assert all(after[path].startswith(text) for path, text in before.items())
-    again = repository.gate("init", "--yes")
-    assert (again.code, contents(repository.root)) == (0, after)
-    assert not re.search(r"^(created|changed) ", again.out, re.MULTILINE)
+class Shell:
+    """Commands in this process, which saves a second each time, and what they print."""
 
-    if not any(path.endswith(".test.json") for path in before):
-        name = sorted(re.findall(r"evals/\w+\.evalset\.json", done.out))[0]
-        (repository.root / name).write_text(EVALS, "utf-8")
-    checked = repository.gate("validate", "--plan", code=0)
-    assert "[agent-ambiguous]" not in checked.err
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.text = ""
+
+    def run(self, *arguments: str, code: int, note: str = "") -> str:
+        self._capsys.readouterr()
+        try:
+            ended: object = main([*arguments])
+        except SystemExit as end:
+            ended = end.code
+        out, err = self._capsys.readouterr()
+        assert ended == code, out + err
+        self.text += f"$ agent-eval {shlex.join(arguments)}  # {note or f'exit code {code}'}\n{out}"
+        self.text += "".join(f"! {line}\n" for line in err.splitlines()) + "\n"
+        return out
+
+    def check(self, name: str, *urls: str) -> None:
+        """Compares all with a file."""
+        for url in urls:
+            self.text = self.text.replace(url, "http://HERE")
+        check(name, self.text.replace(docs_page("").removesuffix("/"), "DOCS/").replace(os.getcwd(), "FOLDER"))
 
 
-def test_init__can_be_told_the_ci_system(tmp_path: Path) -> None:
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    for name in os.environ:
+        if name.startswith(("OTEL_", "GITHUB_", "INPUT_", "RUNNER_")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return Shell(capsys)
+
+
+def test_init__writes_what_is_missing_once(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, files in SAMPLES.items():
+        file = re.sub(r"\W+", "-", name).lower()
+        root = tmp_path / file / "repo"
+        write(root, files)
+        monkeypatch.chdir(root)
+        before = contents(root)
+        shell.run("init", "--dry-run", code=0)
+        assert contents(root) == before
+        done = shell.run("init", code=0)
+        after = contents(root)
+        changed = sorted(path for path, text in after.items() if before.get(path) != text)
+        check(f"golden_init/{file}.txt", f"{done}\nChanged: {', '.join(changed) or 'nothing'}\n")
+        assert all(after[path].startswith(text) for path, text in before.items())
+        again = shell.run("init", "--yes", code=0)
+        assert contents(root) == after
+        assert not re.search(r"^(created|changed) ", again, re.MULTILINE)
+
+        if not any(path.endswith(".test.json") for path in before):
+            made = sorted(re.findall(r"evals/\w+\.evalset\.json", done))[0]
+            (root / made).write_text(EVALS, "utf-8")
+        shell.text = ""
+        shell.run("validate", "--plan", code=0)
+        assert "[agent-ambiguous]" not in shell.text
+
+
+def test_init__can_be_told_the_ci_system(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a repository that has signs of another one, or of none."""
-    said = ""
-    signs = {"github": {}, "gitlab": {".github/x": ""}, "jenkins": {".github/x": ""}, "none": {".github/x": ""}}
-    for ci, files in signs.items():
-        repository = write(tmp_path / ci, {"home/agent.py": AGENT, **files})
-        planned = repository.gate("init", "--dry-run", "--ci", ci, code=0)
-        said += f"$ agent-eval init --dry-run --ci {ci}\n{planned.out}\n"
-    check("golden_init/ci.txt", said.replace(docs_page("").removesuffix("/"), "DOCS/"))
+    for ci in ("github", "gitlab", "jenkins", "none"):
+        write(tmp_path / ci, {"home/agent.py": AGENT, **({} if ci == "github" else {".github/x": ""})})
+        monkeypatch.chdir(tmp_path / ci)
+        shell.run("init", "--dry-run", "--ci", ci, code=0)
+    shell.check("golden_init/ci.txt")
 
 
 def lint(tool: str, *arguments: str | Path) -> None:
@@ -153,42 +188,42 @@ def test_init__the_workflow_is_the_readmes_and_passes_linters(tmp_path: Path) ->
     assert _ci.workflow(["GOOGLE_API_KEY"], "main") == _ci.WORKFLOW
 
 
-def test_init__refuses(tmp_path: Path) -> None:
-    repository = write(tmp_path / "repo", {"app/agent.py": "from google.adk.agents import Agent\nbot = Agent()\n"})
-    root, said = repository.root, ""
+def test_init__refuses(shell: Shell, tmp_path: Path) -> None:
+    write(tmp_path, {"app/agent.py": "from google.adk.agents import Agent\nbot = Agent()\n"})
 
     def init(*arguments: str, code: int = 2) -> None:
-        nonlocal said
-        before = contents(root)
-        said += f"$ agent-eval init {' '.join(arguments)}\n{repository.gate('init', *arguments, code=code).out}\n"
-        assert code == 0 or contents(root) == before
+        before = contents(tmp_path)
+        shell.run("init", *arguments, code=code)
+        assert code == 0 or contents(tmp_path) == before
 
     init()
     init("nowhere")
-    (root / "app" / "agent.py").write_text(AGENT, "utf-8")
-    (root / "evals").write_text("a file", "utf-8")
+    (tmp_path / "app" / "agent.py").write_text(AGENT, "utf-8")
+    evals, ignore = tmp_path / "evals", tmp_path / ".gitignore"
+    evals.write_text("a file", "utf-8")
     init()
-    (tmp_path / "outside").mkdir()
-    (root / "evals").unlink()
-    (root / "evals").symlink_to(tmp_path / "outside")
+    evals.unlink()
+    evals.symlink_to(tmp_path.parent)
     init()
-    assert not list((tmp_path / "outside").iterdir())
-    (root / "evals").unlink()
-    (root / ".gitignore").write_bytes(b"caf\xe9\n")
+    assert not (tmp_path.parent / "test_config.json").exists()
+    evals.unlink()
+    ignore.write_bytes(b"caf\xe9\n")
     init(code=0)
-    assert (root / ".gitignore").read_bytes() == b"caf\xe9\n"
-    check("golden_init/refused.txt", said.replace(str(root), "FOLDER"))
+    assert ignore.read_bytes() == b"caf\xe9\n"
+    shell.check("golden_init/refused.txt")
 
 
 def test_init__offers_a_recording_in_a_terminal(tmp_path: Path) -> None:
-    repository = write(tmp_path / "repo", {"agents/a/agent.py": AGENT, "agents/b/agent.py": AGENT})
+    write(tmp_path, {"agents/a/agent.py": AGENT, "agents/b/agent.py": AGENT})
     command = [*AGENT_EVAL, "init"]
-    with on_terminal(command, cwd=repository.root, environment=repository.environment(), columns=40) as terminal:
+    with on_terminal(
+        command, cwd=tmp_path, environment=Repository(root=tmp_path).environment(), columns=40
+    ) as terminal:
         terminal.expect(r"Talk to agents/a now, and keep the\s+conversation as its first case\? \[Y/n\] $")
         terminal.type("n", r"Talk to agents/b now")
         terminal.press("\x03", r"agent-eval record evals/a\.evalset\.json\n +agent-eval record evals/b\.evalset\.json")
         assert terminal.code() == 0
-    assert not list((repository.root / "evals").glob("*.evalset.json"))
+    assert not list((tmp_path / "evals").glob("*.evalset.json"))
 
 
 # `agent-eval calibrate` as people start it, with a Gemini on loopback as the judge.
@@ -215,38 +250,6 @@ def twenty(wrong: int) -> list[dict[str, Any]]:
     """Ten answers that the judge passes and ten that it fails; people differ on so many of the latter."""
     fine = [row(number, "Paris.", "pass") for number in range(10)]
     return fine + [row(number, BAD, "pass" if number < 10 + wrong else "fail") for number in range(10, 20)]
-
-
-class Shell:
-    """Commands in this process, which saves a second each time, and what they print."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-        self.text = ""
-
-    def run(self, *arguments: str, code: int, note: str = "") -> str:
-        self._capsys.readouterr()
-        try:
-            ended: object = main([*arguments])
-        except SystemExit as end:
-            ended = end.code
-        out, err = self._capsys.readouterr()
-        assert ended == code, out + err
-        self.text += f"$ agent-eval {shlex.join(arguments)}  # {note or f'exit code {code}'}\n{out}"
-        self.text += "".join(f"! {line}\n" for line in err.splitlines()) + "\n"
-        return out
-
-    def check(self, name: str, *urls: str) -> None:
-        """Compares all with a file."""
-        for url in urls:
-            self.text = self.text.replace(url, "http://HERE")
-        check(name, self.text.replace(docs_page("criteria"), "DOCS"))
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    monkeypatch.chdir(tmp_path)
-    return Shell(capsys)
 
 
 def test_calibrate__what_it_prints(
@@ -340,13 +343,9 @@ SECRET = "token-0123456789"
 
 
 @pytest.fixture
-def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The working directory of a run, and an environment without OpenTelemetry's and GitHub's variables."""
-    for name in os.environ:
-        if name.startswith(("OTEL_", "GITHUB_")):
-            monkeypatch.delenv(name)
+def exported(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory has a run."""
     monkeypatch.setattr("agent_eval_workbench.exports.client._RETRY", Retry(attempts=3, first=0.01))
-    monkeypatch.chdir(tmp_path)
     folder = tmp_path / "agent-eval-results"
     folder.mkdir()
     (folder / "results.json").write_text(results_json(stored().report), "utf-8")
