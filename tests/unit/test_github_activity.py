@@ -319,15 +319,12 @@ def test_marker__a_marker_that_would_not_be_found_is_not_written(key: str, sha: 
         marked(key, RunStamp(run_id=1, attempt=1, sha=sha), "text")
 
 
-def test_marker__texts_are_the_same_but_for_blanks_around_them() -> None:
+def test_marker__never_and_always() -> None:
+    """Texts are the same but for blanks around them."""
+    for failed, changed in itertools.product((False, True), repeat=2):
+        modes: dict[CommentMode, bool] = {"always": True, "never": False, "on-failure": failed}
+        for mode, creates in (modes | {"on-change": failed or changed}).items():
+            comment = Comment(number=7, key="k", body="", run=RUN, mode=mode, failed=failed, changed=changed)
+            assert comment.creates == creates
     assert same_text("a\r\nb\n\n", "a\nb")
     assert not same_text("a\nb", "a b")
-
-
-@pytest.mark.parametrize("failed", [False, True])
-@pytest.mark.parametrize("changed", [False, True])
-def test_marker__never_and_always(failed: bool, changed: bool) -> None:
-    modes: dict[CommentMode, bool] = {"always": True, "never": False, "on-failure": failed}
-    for mode, creates in (modes | {"on-change": failed or changed}).items():
-        comment = Comment(number=7, key="k", body="", run=RUN, mode=mode, failed=failed, changed=changed)
-        assert comment.creates == creates

@@ -99,9 +99,6 @@ def test_action__has_every_output_and_claims_no_required_input() -> None:
     # GitHub does not enforce `required`; missing inputs are reported at run time.
     assert not [name for name, spec in ACTION["inputs"].items() if "required" in spec]
     assert {name: spec["description"] for name, spec in ACTION["outputs"].items()} == OUTPUTS
-
-
-def test_action__runs_the_image_without_arguments() -> None:
     assert ACTION["runs"]["using"] == "docker"
     assert "args" not in ACTION["runs"], "with arguments the entrypoint would be the command line"
     assert re.fullmatch(r"\.\./Dockerfile|docker://ghcr\.io/\S+@sha256:[0-9a-f]{64}", ACTION["runs"]["image"])

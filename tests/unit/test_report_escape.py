@@ -125,17 +125,11 @@ def test_frames__hold_any_text(render: Render, frame: str, value: str) -> None:
         assert " ".join(page.code[0].split()) == plain(value)
 
 
-@pytest.mark.parametrize(
-    ("make", "value", "shown"),
-    [
-        (escape.prose, "Raise `max-extra-runs`, or `x|y`", "Raise `max-extra-runs`, or <code>x&#124;y</code>"),
-        (escape.prose, "a ` b", "a \\` b"),
-        (escape.text, "at deadbeef", "at <code>deadbeef</code>"),  # A commit can be copied.
-        (escape.text, READABLE, READABLE),
-    ],
-)
-def test_text__as_it_is_written(make: Callable[[str], str], value: str, shown: str) -> None:
-    assert make(value) == shown
+def test_text__as_it_is_written() -> None:
+    assert escape.prose("Raise `max`, or `x|y`") == "Raise `max`, or <code>x&#124;y</code>"
+    assert escape.prose("a ` b") == "a \\` b"
+    assert escape.text("at deadbeef") == "at <code>deadbeef</code>", "a commit can be copied"
+    assert escape.text(READABLE) == READABLE
 
 
 @pytest.mark.parametrize("make", [escape.text, escape.prose, escape.html_text, escape.code, escape.html_code])

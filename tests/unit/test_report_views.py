@@ -64,7 +64,8 @@ def test_numbers__text() -> None:
 
 
 @given(unit, unit)
-def test_score_text__never_crosses_the_threshold(value: float, threshold: float) -> None:
+def test_score_text__never_crosses_the_threshold_which_is_exact(value: float, threshold: float) -> None:
+    assert float(threshold_text(threshold)) == threshold
     shown = score_text(value, threshold)
     if shown[0] == "<":
         assert value < float(shown[1:])
@@ -75,11 +76,6 @@ def test_score_text__never_crosses_the_threshold(value: float, threshold: float)
         assert abs(float(shown) - value) <= 0.005 + 1e-12
         assert (float(shown) == 1.0) == (value == 1.0)
         assert (float(shown) == 0.0) == (value == 0.0)
-
-
-@given(unit)
-def test_threshold_text__is_exact(value: float) -> None:
-    assert float(threshold_text(value)) == value
 
 
 def test_findings__a_metric_without_a_result_is_not_called_wrong() -> None:

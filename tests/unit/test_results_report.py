@@ -362,7 +362,7 @@ def reply_in(folder: Path) -> Path:
 
 
 @AS_ROOT
-def test_a_folder_in_the_checkout_or_outside__is_the_owners(root: Path) -> None:
+def test_a_folder_in_the_checkout_or_outside__is_the_owners_and_a_link_gives_nothing_away(root: Path) -> None:
     inside, outside, missing = root / "deep" / "cache", root.parent / "temp" / "cache", root / "cache"
     for folder in (inside, outside):
         reply_in(folder)
@@ -372,15 +372,10 @@ def test_a_folder_in_the_checkout_or_outside__is_the_owners(root: Path) -> None:
     assert outside.parent.stat().st_uid == 0, "it was there"
     give_to_owner(missing, root)
     assert not missing.exists()
-
-
-@AS_ROOT
-def test_a_link_of_the_checkout__gives_nothing_away(root: Path) -> None:
+    # A link of the checkout gives nothing away.
     reply = reply_in(root.parent / "elsewhere")
     (root / "cache").symlink_to(root.parent / "elsewhere")
-    (root / "deep").symlink_to(root.parent)
-
-    give_to_owner(root / "cache", root)
-    give_to_owner(root / "deep" / "elsewhere", root)
-
+    (root / "linked").symlink_to(root.parent)
+    for folder in (root / "cache", root / "linked" / "elsewhere"):
+        give_to_owner(folder, root)
     assert reply.stat().st_uid == 0

@@ -270,18 +270,11 @@ def test_results_of_an_invalid_run__are_refused(
     assert main(["run", "evalz"]) == 2
     (tmp_path / "good.json").write_text(results_json(report("passed", [])), "utf-8")
     for words in (
-        ["show"],
-        ["show", "--format", "json"],
-        ["accept", "--list"],
-        ["accept", "--all"],
-        ["accept", "--dry-run"],
-        ["export", "csv"],
-        ["export", "otlp", "--output", "x"],
-        ["compare", "good.json"],
-        ["compare", "good.json", "agent-eval-results"],
+        *("show", "show --format json", "accept --list", "accept --all", "accept --dry-run", "export csv"),
+        *("export otlp --output x", "compare good.json", "compare good.json agent-eval-results"),
     ):
         capsys.readouterr()
-        code = main(words)
+        code = main(words.split())
         output = capsys.readouterr()
         assert (code, output.out) == (2, ""), words
         assert (
