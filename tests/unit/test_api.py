@@ -126,9 +126,6 @@ def test_selection_pattern__names_every_id() -> None:
         assert pattern(eval_id) == glob
 
 
-ROOT = Path(__file__).parents[2]
-
-
 def cases(path: Path) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["eval_cases"]
     return listed

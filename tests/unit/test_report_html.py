@@ -366,11 +366,14 @@ def test_json_value__is_the_same_for_a_plain_value_as_text_by_text(value: Any, l
     assert json.dumps(json_value(value, limit)) == json.dumps(json_value(value, limit, depth=3))
 
 
-def test_json_value__limits_hold_for_plain_values() -> None:
+def test_json_value__limits_hold_and_infinities_are_text() -> None:
     deep: Any = 1
     for _ in range(70):
         deep = [deep]
 
+    values = [1.0, 0.5, math.nan, math.inf, -math.inf, None, 3, 0.79999999999]
+    assert [number(value) for value in values] == [1, 0.5, "nan", "inf", "-inf", None, 3, 0.79999999999]
+    assert number(1.23456, 2) == 1.23
     assert "nested more deeply" in json.dumps(json_value(deep, 200))
     assert json_value([0] * 2_001, 200)[-1] == "… and 1 more"
     assert len(next(iter(json_value({"k" * 5_000: 1}, 200_000)))) == 1_000
@@ -396,12 +399,6 @@ def test_alignment__is_that_of_the_criteria(ours: list[tuple[str, int]], theirs:
     assert both == {*aligned.matched, *aligned.moved, *aligned.changed}
     assert sorted(i for i, _ in pairs if i is not None) == list(range(len(ours)))
     assert sorted(j for _, j in pairs if j is not None) == list(range(len(theirs)))
-
-
-def test_number__infinities_are_text() -> None:
-    values = [1.0, 0.5, math.nan, math.inf, -math.inf, None, 3, 0.79999999999]
-    assert [number(value) for value in values] == [1, 0.5, "nan", "inf", "-inf", None, 3, 0.79999999999]
-    assert number(1.23456, 2) == 1.23
 
 
 def test_write_page__a_failure_leaves_what_was_there(tmp_path: Path) -> None:

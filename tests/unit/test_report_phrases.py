@@ -207,8 +207,7 @@ def test_phrases__every_code_that_is_emitted_has_one() -> None:
 def advisory() -> RunReport:
     reason = Reason(code="advisory", message="Would fail: 1 of 8 cases; exit 0 because gate is advisory")
     made = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
-    made.gate = "advisory"
-    return made
+    return made.changed(gate="advisory")
 
 
 def one_run() -> Iterator[tuple[str, RunReport]]:
@@ -227,9 +226,7 @@ def one_run() -> Iterator[tuple[str, RunReport]]:
     yield "green, and nothing shown", report("passed", [wrong_room()], reasons=[reason])
     yield "an outage in the only case", report("inconclusive", [outage()])
     yield "an outage", report("inconclusive", [outage(), good("x")])
-    green = report("inconclusive", [outage()])
-    green.exit_code = 0
-    yield "green by on-inconclusive", green
+    yield "green by on-inconclusive", report("inconclusive", [outage()]).changed(exit_code=0)
     for kinds in (
         ["server-unavailable"] * 2,
         ["agent-environment"] * 2,
@@ -244,9 +241,8 @@ def one_run() -> Iterator[tuple[str, RunReport]]:
     broken.runs[0].error = RunError(kind="custom-metric-invalid-result", owner="agent", message="returned None")
     yield "a custom metric breaks", report("failed", [case(name, "failed", broken) for name in ("milk", "bread")])
     for number, event in ((7, "pull_request"), (None, "merge_group"), (None, "push")):
-        made = report("failed", [wrong_room(), good("x")])
-        made.origin = Origin(pull_request=number, event=event)
-        yield f"on {event}", made
+        origin = Origin(pull_request=number, event=event)
+        yield f"on {event}", report("failed", [wrong_room(), good("x")]).changed(origin=origin)
 
 
 def not_evaluated() -> Iterator[tuple[str, RunReport]]:

@@ -249,14 +249,7 @@ def test_case_text__is_safe_and_keeps_its_width(width: int) -> None:
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
     assert not re.search(r"^\s*::[a-z]|##\[", shown, re.MULTILINE | re.IGNORECASE)
     assert max(map(cell_len, shown.splitlines())) <= width
-
-
-def test_case_text__odd_details_break_nothing() -> None:
-    odd: Sequence[dict[str, Any]] = (
-        {"judgements": 7},
-        {"judgements": [{"votes": 1, "turn": True}]},
-        {"judgements_left_out": []},
-    )
+    odd: Sequence[dict[str, Any]] = ({"judgements": 7}, {"judgements": [{"votes": 1}]}, {"judgements_left_out": []})
     for details in odd:
         assert RESPONSE in text(case("lamp", "failed", metric(RESPONSE, 0.0, threshold=1.0, details=details)))
 
@@ -284,9 +277,6 @@ def test_results_of_an_invalid_run__are_refused(
 
 
 # The command `agent-eval view`.
-
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def lamp_report(status: Any = "passed", score: float = 1.0) -> RunReport:
