@@ -38,20 +38,6 @@ async def heard(*args: Any, **facts: Any) -> str:
     return text_of((await say(*args, **facts)).final_response)
 
 
-async def test_sub_agent__becomes_the_root_and_an_unknown_one_lists_the_tree(tmp_path: Path) -> None:
-    forks = host_forks.command(adk_python())
-    async with running("shapes", tmp_path / "logs", sub_agent="specialist", python=forks) as agent:
-        assert agent.provenance["agent"] == "specialist"
-        turn = await say(agent, "hello")
-        assert text_of(turn.final_response) == "The specialist says hello."
-    async with running(
-        "home", tmp_path / "logs", sub_agent="butler", python=forks
-    ) as agent:  # the App keeps its plugins
-        assert (await heard(agent, "hello", state={"guest": "Ann"})).endswith(" Please.")
-    logs = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "logs").glob("*.log"))
-    assert "the notebook was closed" in logs, "tools are closed in the end"
-
-
 _SAYS = """
 import deep.word, installed, shared
 from google.adk.agents import BaseAgent
@@ -105,13 +91,10 @@ async def test_loading__an_app_its_plugins_its_state_and_its_names(tmp_path: Pat
         missing = await failure(agent, "instruction")
     forwarded = {name for name in facts.pop("environment") if not name.startswith(("GRPC_", "__"))}
     assert forwarded <= {"PATH", "HOME", "HOME_COLOUR", "HOME_ALREADY_SET", "LC_CTYPE", "PWD"}
-    assert rules.startswith("Serve Ann in the . Shared: gay")
     assert rules.endswith(" Please.")
-    assert again.startswith("Serve Bo in the hall.")
-    assert other.startswith("Serve Cy in the .")
-    assert mood.startswith("Serve Di in the . Shared: gay")
-    assert later.startswith("Serve Ed in the . Shared: "), "what one case leaves for its user, no other case finds"
-    assert "gay" not in later
+    # What one case leaves for its user, no other case finds.
+    texts = {"rules": rules, "again": again, "other": other, "mood": mood, "later": later}
+    facts["instructions"] = {name: text.splitlines()[0] for name, text in texts.items()}
     assert facts.pop("cwd") == str(FIXTURES)
     facts["retries"] = json.loads(retries.removesuffix(" Please."))
     check("golden_home_agent.json", json.dumps(facts, indent=1) + "\n")
@@ -119,26 +102,31 @@ async def test_loading__an_app_its_plugins_its_state_and_its_names(tmp_path: Pat
     assert "guest" in missing.message
 
 
-async def test_loading__a_dotenv_can_be_switched_off(tmp_path: Path) -> None:
-    async with running("home", tmp_path / "logs", environment={"ADK_DISABLE_LOAD_DOTENV": "1"}) as agent:
-        facts = json.loads((await heard(agent, "facts", state={"guest": "Ann"})).removesuffix(" Please."))
-    assert facts["colour"] is None
-
-
 @pytest.mark.parametrize(
-    ("name", "answer"),
-    [("async_agent", "made later"), ("no_init", "no package needed"), ("faults.agent", "say hi"), ("faults", "say hi")],
+    ("name", "answer", "options"),
+    [
+        ("async_agent", "made later", {}),
+        ("no_init", "no package needed", {}),
+        ("logging", "no package needed", {}),  # named like a module in use
+        ("faults.agent", "say hi", {}),
+        ("faults", "say hi", {}),
+        ("shapes", "The specialist says hello.", {"sub_agent": "specialist"}),
+        ("home", "I heard 'say hi'. Please.", {"sub_agent": "butler"}),  # the App keeps its plugins
+        ("home", '"colour": null', {"environment": {"ADK_DISABLE_LOAD_DOTENV": "1"}}),
+    ],
 )
-async def test_loading__forms_of_agents(tmp_path: Path, name: str, answer: str) -> None:
-    async with running(name, tmp_path / "logs", python=host_forks.command(adk_python())) as agent:
-        assert await heard(agent, "say hi") == answer
-
-
-async def test_loading__a_directory_that_is_named_like_a_module_in_use(tmp_path: Path) -> None:
-    (tmp_path / "scripted_model.py").symlink_to(FIXTURES / "scripted_model.py")
-    (tmp_path / "logging").symlink_to(FIXTURES / "no_init")
-    async with running("logging", tmp_path / "logs", root=tmp_path) as agent:
-        assert await heard(agent, "hi") == "no package needed"
+async def test_loading__forms_of_agents(tmp_path: Path, name: str, answer: str, options: dict[str, Any]) -> None:
+    options = {"python": host_forks.command(adk_python()), **options}
+    if name == "logging":
+        (tmp_path / "scripted_model.py").symlink_to(FIXTURES / "scripted_model.py")
+        (tmp_path / "logging").symlink_to(FIXTURES / "no_init")
+        options = {"root": tmp_path}
+    async with running(name, tmp_path / "logs", **options) as agent:
+        text = "facts" if "environment" in options else "say hi"
+        assert answer in await heard(agent, text, state={"guest": "Ann"})
+        assert agent.provenance["agent"] == options.get("sub_agent", agent.provenance["agent"])
+    logs = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "logs").glob("*.log"))
+    assert ("the notebook was closed" in logs) == (name == "home"), "tools are closed in the end"
 
 
 @pytest.mark.slow
