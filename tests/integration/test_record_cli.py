@@ -62,9 +62,13 @@ def record(repository: Repository, *arguments: str, **options: Any) -> Done:
     return repository.gate("record", *arguments, **options)
 
 
+def forks() -> str:
+    """A command that starts hosts fast."""
+    return shlex.join(host_forks.command(adk_python()))
+
+
 def ask(repository: Repository, *arguments: str, **options: Any) -> Done:
-    python = shlex.join(host_forks.command(adk_python()))
-    return record(repository, *arguments, "--agent-python", python, **options)
+    return record(repository, *arguments, "--agent-python", forks(), **options)
 
 
 VARIES = re.compile(
@@ -160,7 +164,7 @@ def test_record_messages__file_standard_input_and_dry_run(repository: Repository
     assert (case["eval_id"], texts(case)) == ("roll", [("roll", None), ("count", None)])
     assert not (repository.root / "dice.test.json").exists()
     contents = json.dumps(["count", {"parts": [{"text": "roll"}]}])
-    command = (*AGENT_EVAL, "record", "dice.test.json", "--messages", "-", "--agent-python", adk_python())
+    command = (*AGENT_EVAL, "record", "dice.test.json", "--messages", "-", "--agent-python", forks())
     program(*command, cwd=repository.root, input=contents, timeout=120)
     [case] = cases(repository.root / "dice.test.json")
     assert texts(case) == [("count", "1 messages."), ("roll", "It is 8.")]
@@ -291,7 +295,7 @@ def test_record_from__secrets_are_masked_and_another_writer_wins(repository: Rep
 
 
 def chat(repository: Repository, *arguments: str, columns: int = 100) -> Any:
-    command = [*AGENT_EVAL, "record", *arguments, "--agent-python", str(adk_python())]
+    command = [*AGENT_EVAL, "record", *arguments, "--agent-python", forks()]
     return on_terminal(command, cwd=repository.root, environment=repository.environment(), columns=columns)
 
 
@@ -417,10 +421,9 @@ def test_docs_authoring__every_command_of_init_and_record_runs(project: Reposito
         assert terminal.code() == 0
     green = project.gate("run", "evals")
     assert (green.code, len(green.statuses)) == (0, 1), green.out + green.err
-    forks = shlex.join(host_forks.command(adk_python()))
     for command in others:
         asks = "--from" not in command
-        done = project.gate(*command, *(("--agent-python", forks) if asks else ()))
+        done = project.gate(*command, *(("--agent-python", forks()) if asks else ()))
         assert done.code == 0, (command, done.out, done.err)
         assert "--list" in command or re.search(r"(Added|Replaced) \d+ cases? in|nothing new", done.out), done.out
     # The chat, `--say`, the file of messages, the latest session, and a session's JSON. `all` skips both sessions of
