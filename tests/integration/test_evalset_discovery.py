@@ -302,37 +302,27 @@ def test_discover__checkout_of_another_user(reachable: bool) -> None:
     assert (names(result), result.problems) == (["data/t.test.json", "s.test.json"], [])
 
 
-@pytest.fixture
-def nested(tmp_path: Path) -> Path:
-    git(tmp_path, "init")
-    make(tmp_path, ["evals/a.test.json", "evals/deep/b.test.json", "other/c.test.json"])
-    return tmp_path
-
-
-@pytest.mark.parametrize("pipe", [".gitignore", "evals/.gitignore", "evals/deep/.gitignore", ".git/info/exclude"])
 def test_list_directory__a_named_pipe_with_ignore_rules_is_named_and_not_waited_for(
-    nested: Path, monkeypatch: pytest.MonkeyPatch, pipe: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_listing, "_PATIENCE", 0.5)
-    (nested / pipe).unlink(missing_ok=True)
-    (nested / pipe).parent.mkdir(exist_ok=True)
-    os.mkfifo(nested / pipe)
+    """Without one, git may take its time."""
+    for pipe in (".gitignore", "evals/.gitignore", "evals/deep/.gitignore", ".git/info/exclude", None):
+        root = Path(tempfile.mkdtemp(dir=tmp_path))
+        git(root, "init")
+        make(root, ["evals/a.test.json", "evals/deep/b.test.json", "other/c.test.json"])
+        if pipe is None:
+            make(root, [".gitignore"], "deep\n")
+        else:
+            (root / pipe).unlink(missing_ok=True)
+            (root / pipe).parent.mkdir(exist_ok=True)
+            os.mkfifo(root / pipe)
+        monkeypatch.setattr(_listing, "_PATIENCE", 0.0 if pipe is None else 0.1)
 
-    listing = _listing.list_directory(nested / "evals")
+        listing = _listing.list_directory(root / "evals")
 
-    assert listing.failure == f"{nested / pipe} is a named pipe, which git would wait for. Remove it."
-    assert sorted(listing.files) == ["a.test.json", "deep/b.test.json"]
-
-
-def test_list_directory__git_may_take_its_time_without_a_named_pipe(
-    nested: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_listing, "_PATIENCE", 0.0)
-    make(nested, [".gitignore"], "deep\n")
-
-    listing = _listing.list_directory(nested / "evals")
-
-    assert (listing.failure, listing.files) == (None, ["a.test.json"])
+        named = pipe and f"{root / pipe} is a named pipe, which git would wait for. Remove it."
+        found = ["a.test.json"] if pipe is None else ["a.test.json", "deep/b.test.json"]
+        assert (listing.failure, sorted(listing.files)) == (named, found)
 
 
 @pytest.mark.nightly

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -114,10 +113,9 @@ def _options(metric: str) -> dict[str, Any]:
     }
 
 
-def _scores(server: FakeGemini, metric: str, texts: dict[str, str], render: Render) -> dict[str, float | None]:
-    environ = {"GOOGLE_API_KEY": "not-a-key", "GOOGLE_GEMINI_BASE_URL": server.url}
-
-    async def score() -> dict[str, float | None]:
+def _scores(judge: ObedientJudge, metric: str, texts: dict[str, str], render: Render) -> dict[str, float | None]:
+    async def score(server: FakeGemini) -> dict[str, float | None]:
+        environ = {"GOOGLE_API_KEY": "not-a-key", "GOOGLE_GEMINI_BASE_URL": server.url}
         async with open_models(ModelSettings(), environ) as models:
             config = criterion(metric, CRITERION_MODELS[metric].model_validate(_options(metric)))
             scorer = build(config, judge=Judge(model=models, render=render))
@@ -128,31 +126,22 @@ def _scores(server: FakeGemini, metric: str, texts: dict[str, str], render: Rend
             scores[name] = result.score
         return scores
 
-    return asyncio.run(asyncio.wait_for(score(), 60))
+    with FakeGemini(judge) as server:
+        return asyncio.run(asyncio.wait_for(score(server), 60))
 
 
 def _bare(draft: Draft) -> str:
     return "\n".join(piece if isinstance(piece, str) else f"{piece.label}:\n{piece.text}" for piece in draft)
 
 
-@pytest.fixture
-def judge() -> ObedientJudge:
-    return ObedientJudge()
-
-
-@pytest.fixture
-def server(judge: ObedientJudge) -> Iterator[FakeGemini]:
-    with FakeGemini(judge) as running:
-        yield running
-
-
 @pytest.mark.parametrize("metric", JUDGED_METRICS)
-def test_judged_injection__no_attack_flips_a_verdict(server: FakeGemini, judge: ObedientJudge, metric: str) -> None:
-    harmless = _scores(server, metric, {"harmless": "Sure."}, fenced)["harmless"]
+def test_judged_injection__no_attack_flips_a_verdict(metric: str) -> None:
+    judge = ObedientJudge()
+    harmless = _scores(judge, metric, {"harmless": "Sure."}, fenced)["harmless"]
     outside = {_skeleton(prompt) for prompt in judge.prompts}
     judge.prompts.clear()
 
-    scores = _scores(server, metric, ATTACKS, fenced)
+    scores = _scores(judge, metric, ATTACKS, fenced)
 
     assert {name: score for name, score in scores.items() if score != harmless} == {}
     assert {_skeleton(prompt) for prompt in judge.prompts} <= outside, "the judge reads only our text as instructions"
@@ -165,9 +154,9 @@ def _skeleton(prompt: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", JUDGED_METRICS)
-def test_without_the_fence__every_attack_wins(server: FakeGemini, metric: str) -> None:
-    harmless = _scores(server, metric, {"harmless": "Sure."}, _bare)["harmless"]
+def test_without_the_fence__every_attack_wins(metric: str) -> None:
+    harmless = _scores(ObedientJudge(), metric, {"harmless": "Sure."}, _bare)["harmless"]
 
-    scores = _scores(server, metric, ATTACKS, _bare)
+    scores = _scores(ObedientJudge(), metric, ATTACKS, _bare)
 
     assert [name for name, score in scores.items() if score == harmless] == []

@@ -259,35 +259,32 @@ async def test_openai__times_out_on_a_hang() -> None:
     assert failure.kind == "deadline"
 
 
-@pytest.mark.parametrize(
-    ("model", "variables", "path", "headers"),
-    [
-        ("ollama_chat/llama3:8b", {"OLLAMA_API_BASE": ""}, "/v1/chat/completions", {}),
-        ("openai/m", {"OPENAI_BASE_URL": "/gateway/v1"}, "/gateway/v1/chat/completions", {}),
-        (
-            "azure/judge",
-            {"AZURE_API_BASE": "", "AZURE_API_KEY": "=az"},
-            "/openai/v1/chat/completions",
-            {"authorization": "Bearer az"},
-        ),
-        (
-            "azure/judge",
-            {"AZURE_API_BASE": "", "AZURE_API_KEY": "=az", "AZURE_API_VERSION": "=2025-01-01"},
-            "/openai/deployments/judge/chat/completions?api-version=2025-01-01",
-            {"api-key": "az"},
-        ),
-    ],
-)
-async def test_openai__other_servers(model: str, variables: dict[str, str], path: str, headers: dict[str, str]) -> None:
-    with upload_server(lambda _: completion(GOOD)) as server:
-        values = {name: value[1:] if value[:1] == "=" else server.url + value for name, value in variables.items()}
-        async with open_models(QUICK, values, models=[model]) as pool:
-            reply = await pool.generate(ask(model=model))
-    assert reply.value == {"verdict": "yes", "why": "because"}
-    (call,) = server.received
-    assert call.path == path
-    assert headers.items() <= call.headers.items()
-    assert call.json["model"] == model.partition("/")[2]
+SERVERS: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
+    "/v1/chat/completions": ("ollama_chat/llama3:8b", {"OLLAMA_API_BASE": "URL"}, {}),
+    "/gateway/v1/chat/completions": ("openai/m", {"OPENAI_BASE_URL": "URL/gateway/v1"}, {}),
+    "/openai/v1/chat/completions": (
+        "azure/judge",
+        {"AZURE_API_BASE": "URL", "AZURE_API_KEY": "az"},
+        {"authorization": "Bearer az"},
+    ),
+    "/openai/deployments/judge/chat/completions?api-version=2025-01-01": (
+        "azure/judge",
+        {"AZURE_API_BASE": "URL", "AZURE_API_KEY": "az", "AZURE_API_VERSION": "2025-01-01"},
+        {"api-key": "az"},
+    ),
+}
+
+
+async def test_openai__other_servers() -> None:
+    for path, (model, variables, headers) in SERVERS.items():
+        with upload_server(lambda _: completion(GOOD)) as server:
+            environ = {name: value.replace("URL", server.url) for name, value in variables.items()}
+            async with open_models(QUICK, environ, models=[model]) as pool:
+                reply = await pool.generate(ask(model=model))
+        assert reply.value == {"verdict": "yes", "why": "because"}
+        (call,) = server.received
+        assert (call.path, call.json["model"]) == (path, model.partition("/")[2])
+        assert headers.items() <= call.headers.items()
 
 
 async def test_openai__schema_in_the_prompt() -> None:

@@ -167,23 +167,16 @@ def test_collection__items_and_options(pytester: pytest.Pytester, root: Path) ->
     assert isinstance(items[0].parent.parent if items[0].parent else None, pytest.Session), "no Package is in between"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--adk-evals-set=agent"], "'agent' must have the form KEY=VALUE"),
-        (["--adk-evals-set=num_runs=0"], "--num-runs: '0' must be a whole number, at least 1"),
-        (["--adk-evals-set=comment=never"], "comment has no effect here"),
-        (["-o", "adk_evals_paths=home.test.json:god"], "No case of `home.test.json` matches `god`"),
-    ],
-)
-def test_bad_options__end_the_session_before_anything_runs(
-    pytester: pytest.Pytester, root: Path, arguments: list[str], message: str
-) -> None:
+def test_bad_options__end_the_session_before_anything_runs(pytester: pytest.Pytester, root: Path) -> None:
     write_evals(root, "home.test.json", {"good": ["lamp"]})
-
-    result = session(pytester, "--adk-evals", *arguments, ends=pytest.ExitCode.USAGE_ERROR)
-
-    assert message in result.stderr.str() + result.stdout.str()
+    for arguments, message in {
+        ("--adk-evals-set=agent",): "'agent' must have the form KEY=VALUE",
+        ("--adk-evals-set=num_runs=0",): "--num-runs: '0' must be a whole number, at least 1",
+        ("--adk-evals-set=comment=never",): "comment has no effect here",
+        ("-o", "adk_evals_paths=home.test.json:god"): "No case of `home.test.json` matches `god`",
+    }.items():
+        result = session(pytester, "--adk-evals", *arguments, ends=pytest.ExitCode.USAGE_ERROR)
+        assert message in result.stderr.str() + result.stdout.str()
     assert not (root / "agent-eval-results").exists()
 
 
@@ -303,6 +296,13 @@ def test_xdist__asks_a_real_agent_once_per_run(repository: Repository) -> None:
     assert len(list(repository.root.glob("agent-eval-results*"))) == 1, "one engine"
     asked = (repository.root / "runs").read_text("utf-8").splitlines()
     assert sorted(asked) == sorted([*cases.values()] * 2)
+
+
+@pytest.mark.slow
+def test_no_eval_file__is_not_green_for_workers_either(pytester: pytest.Pytester, root: Path) -> None:
+    (root / "test_python.py").write_text("def test_python(): pass\n", "utf-8")
+    write_evals(root, "empty.test.json", {})
+    session(pytester, "--adk-evals", "-n", "2", process=True, ends=pytest.ExitCode.NO_TESTS_COLLECTED, passed=1)
 
 
 @pytest.mark.slow
