@@ -224,20 +224,19 @@ class Repository:
         environment: Mapping[str, str] | None = None,
         timeout: float = 90,
         output: Path | None = None,
-        new_interpreter: bool = False,
         code: int | None = None,
         **options: Any,
     ) -> Done:
         """Runs `agent-eval ARGUMENTS` to its end, in a fork of a process that has imported it; checks its exit code.
 
-        In a new interpreter if the caller wants one, if Python's start depends on the environment, or with options of
-        Popen. The same holds for its hosts; with `new_hosts` they never are forks.
+        In a new interpreter if Python's start depends on the environment, or with options of Popen. The same holds for
+        its hosts; with `new_hosts` they never are forks.
         """
         begun = time.monotonic()
         if output is not None:
             arguments = (*arguments, "--output-dir", str(output))
         read_at_start = any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environment or {})
-        if new_interpreter or read_at_start or options:
+        if read_at_start or options:
             process = self.start(*arguments, python=python, environment=environment, **options)
             done = self.finish(process, timeout=timeout)
             done = replace(done, output=output or done.output)

@@ -96,12 +96,10 @@ class Lab:
         self.github.state.take_git(self.repo.root)
         return sha
 
-    def base_run(
-        self, *arguments: str, sha: str | None = None, upload: bool = True, event: str = "push", **options: Any
-    ) -> Done:
+    def base_run(self, *arguments: str, upload: bool = True, event: str = "push", **options: Any) -> Done:
         """A push to main (or another event), its run, and the artifact that it uploads."""
         self.repo.git("checkout", "-q", "main")
-        sha = sha or self.repo.head
+        sha = self.repo.head
         run = self.github.state.run(sha, path=WORKFLOW, event=event)
         payload = {"repository": {"default_branch": "main"}, "after": sha}
         done = self._gate(event, payload, sha, "refs/heads/main", run, *arguments, **options)
@@ -117,7 +115,6 @@ class Lab:
         *arguments: str,
         files: Mapping[str, str | None] | None = None,
         fork: str | None = None,
-        attempt: int = 1,
         upload: bool = False,
         label: str = "",
         **options: Any,
@@ -126,23 +123,19 @@ class Lab:
 
         With a label, somebody sets it after the push and starts the job again.
         """
-        branch = f"change-{number}"
-        self.repo.git("checkout", "-q", branch if number in self.github.state.pulls else "main")
-        if number not in self.github.state.pulls:
+        branch, owner = f"change-{number}", fork or self.github.state.repository
+        is_new = number not in self.github.state.pulls
+        self.repo.git("checkout", "-q", "main" if is_new else branch)
+        if is_new:
             self.repo.branch(branch)
         head = self.commit(rates, **(files or {}))
-        pull = self.github.state.pulls.get(number)
-        if pull is None:
-            owner = {"head_repository": fork} if fork else {}
-            pull = self.github.state.pull(number, head_sha=head, head_ref=branch, **owner)
-        pull.head_sha = head
+        if is_new:
+            self.github.state.pull(number, head_sha=head, head_ref=branch, head_repository=owner)
+        self.github.state.pulls[number].head_sha = head
         merge = self.repo.merge(branch, "main")
         self.github.state.take_git(self.repo.root)
         payload = self.github.state.event_of(number)
-        run = self.github.state.run(
-            head, path=WORKFLOW, event="pull_request", branch=branch, attempt=attempt,
-            head_repository=fork or self.github.state.repository,
-        )  # fmt: skip
+        run = self.github.state.run(head, path=WORKFLOW, event="pull_request", branch=branch, head_repository=owner)
         if label:
             self.github.state.label(number, label)
         done = self._gate("pull_request", payload, merge, f"refs/pull/{number}/merge", run, *arguments, **options)
@@ -151,7 +144,7 @@ class Lab:
             self.github.state.upload(run, done.output)
         return done
 
-    def publish(self, run: Run, *arguments: str, **options: Any) -> Done:
+    def publish(self, run: Run, **options: Any) -> Done:
         """The privileged job that runs when a run has ended."""
         self.repo.git("checkout", "-q", "main")
         payload = {
@@ -159,7 +152,7 @@ class Lab:
             "workflow_run": {"id": run.id, "event": run.event, "head_sha": run.sha, "head_branch": run.branch},
         }
         own = self.github.state.run(self.repo.head, path=".github/workflows/comment.yml", event="workflow_run")
-        return self._gate("workflow_run", payload, self.repo.head, "refs/heads/main", own, *arguments, **options)
+        return self._gate("workflow_run", payload, self.repo.head, "refs/heads/main", own, **options)
 
     def told(self, title: str, done: Done, number: int = 7, *shown: str) -> str:
         """What a run came to, and lines of the comment that begin like this, or with what is to be done."""
@@ -172,10 +165,10 @@ class Lab:
         [body] = [item.body for item in self.github.state.comments_of(number) if "agent-eval key=" in item.body]
         return body.replace("\\", "").replace("&#8203;", "")
 
-    def link(self, url: str, *arguments: str, run: Run | None = None) -> Done:
+    def link(self, url: str, run: Run | None = None) -> Done:
         """The gate once more in the job of a run, the last one if none is named: `mode: link`."""
         environment = {**self.environments[(run or self.runs[-1]).id], REPORT_URL: url}
-        return self.repository.gate("run", "--mode", "link", *arguments, environment=environment)
+        return self.repository.gate("run", "--mode", "link", environment=environment)
 
     def _gate(
         self, event: str, payload: Mapping[str, Any], sha: str, ref: str, run: Run, *arguments: str, **options: Any

@@ -262,16 +262,13 @@ NUMBERS = {f"case{number}": f"Say the number {number}." for number in range(20)}
 EVALS, HICCUPS = "evals/bot.evalset.json", range(6)
 
 
-def agent(marks: Path, failing: str) -> str:
-    """Its dependency is away in the first call of some cases, or in every one: a file remembers that it was called."""
-    turn = f"""
-        mark = Path({str(marks)!r}) / text.split()[-1].rstrip(".")
-        if {failing}:
+AWAY = """
+        mark = Path({marks!r}) / text.split()[-1].rstrip(".")
+        if mark.name in {away} and not mark.exists():
             mark.touch()
             text = "My calendar does not answer."
 """
-    text = ECHO.replace(IN_A_TURN, IN_A_TURN + turn.removeprefix("\n"))
-    return text.replace("from google.adk.agents", "from pathlib import Path\n\nfrom google.adk.agents", 1)
+"""Its dependency is away in the first call of some cases: a file remembers that it was called."""
 
 
 @pytest.mark.slow
@@ -279,8 +276,9 @@ def test_hiccup__an_unchanged_pull_request_whose_first_calls_fail_passes(tmp_pat
     repo, repository, marks = new_repo(tmp_path / "repo"), Repository(root=tmp_path / "repo"), tmp_path / "marks"
     marks.mkdir()
     marks.chmod(0o777)
-    away_once = f"mark.name in {[str(number) for number in HICCUPS]} and not mark.exists()"
-    repo.write({"bot/__init__.py": "from . import agent\n", "bot/agent.py": agent(marks, away_once)})
+    turn = AWAY.format(marks=str(marks), away=[str(number) for number in HICCUPS]).removeprefix("\n")
+    agent = "from pathlib import Path\n" + ECHO.replace(IN_A_TURN, IN_A_TURN + turn)
+    repo.write({"bot/__init__.py": "from . import agent\n", "bot/agent.py": agent})
     repository.evals(EVALS, NUMBERS)
     for number in HICCUPS:
         (marks / str(number)).touch()

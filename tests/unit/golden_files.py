@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import fields
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ def check(name: str, actual: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(actual, encoding="utf-8", newline="\n")
     assert file.exists(), "UPDATE_GOLDEN=1 writes it"
-    assert actual == file.read_bytes().decode("utf-8"), "if it reads well: UPDATE_GOLDEN=1"
+    expected = file.read_bytes().decode("utf-8")
+    changes = unified_diff(expected.splitlines(), actual.splitlines(), name, "now", n=1, lineterm="")
+    assert actual == expected, "\n".join(["if it reads well: UPDATE_GOLDEN=1", *changes])
 
 
 def check_part(file: Path, current: str, expected: str) -> None:
