@@ -208,11 +208,14 @@ def test_size_of__comments_docstrings_and_blank_lines_are_free() -> None:
     assert size_of(joined)[1] == size_of(MODULE)[1]
 
 
-@pytest.mark.parametrize(("budget", "status"), [(1, 1), (2, 0)])
-def test_size__exceeded_budget_fails(tmp_path: Path, budget: int, status: int) -> None:
-    (tmp_path / "src" / "agent_eval").mkdir(parents=True)
-    (tmp_path / "src" / "agent_eval" / "a.py").write_text("a = 1\nb = 2\n", "utf-8")
-    (tmp_path / "pyproject.toml").write_text(f"[tool.size]\ngate-lines = {budget}\n", "utf-8")
+@pytest.mark.parametrize(
+    ("name", "budget", "status"), [("gate-lines", 1, 1), ("gate-lines", 2, 0), ("test-lines", 1, 1)]
+)
+def test_size__exceeded_budget_fails(tmp_path: Path, name: str, budget: int, status: int) -> None:
+    for folder in ("src/agent_eval", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.py").write_text("a = 1\nb = 2\n", "utf-8")
+    (tmp_path / "pyproject.toml").write_text(f"[tool.size]\n{name} = {budget}\n", "utf-8")
 
     said = output_of(sys.executable, ROOT / "tools" / "size.py", code=status, cwd=tmp_path)
 
