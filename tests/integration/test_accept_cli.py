@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import stat
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -355,14 +354,9 @@ def review(
 def script(repository: Repository, text: str) -> str:
     """An editor that changes its file with Python; `path` and `text` are defined."""
     path = repository.root / "editor.py"
-    lines = [
-        "#!/usr/bin/env python3",
-        "import pathlib, sys",
-        "path = pathlib.Path(sys.argv[1])",
-        "text = path.read_text()",
-    ]
-    path.write_text("\n".join([*lines, text, ""]))
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    head = "#!/usr/bin/env python3\nimport pathlib, sys\npath = pathlib.Path(sys.argv[1])\ntext = path.read_text()\n"
+    path.write_text(f"{head}{text}\n")
+    path.chmod(0o755)
     return str(path)
 
 

@@ -44,20 +44,18 @@ def adk() -> Iterator[Ask]:
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    stdin, stdout = process.stdin, process.stdout
+    assert stdin is not None and stdout is not None
 
     def ask(kind: str, value: Any, **more: Any) -> dict[str, Any]:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps({"kind": kind, "value": value, **more}) + "\n")
-        process.stdin.flush()
-        reply: dict[str, Any] = json.loads(process.stdout.readline())
+        stdin.write(json.dumps({"kind": kind, "value": value, **more}) + "\n")
+        stdin.flush()
+        reply: dict[str, Any] = json.loads(stdout.readline())
         return reply
 
     with process:
         yield ask
-        process.stdin.close()
+        stdin.close()
         process.wait(timeout=20)
 
 
