@@ -547,6 +547,7 @@ def watched(notes: list[Note]) -> Iterator[str]:
     outages = ModelOutages(turn_timeout=180.0, limiter=limiter, log=logged.append, clock=lambda: now)
     turns: dict[str, asyncio.Future[AgentFailure]] = {}
     told: list[str] = []
+    agent = "the agent goes on"
     for now, name, what, facts in notes:
         turn = turns.setdefault(name, asyncio.get_running_loop().create_future())
         if what == "ended":
@@ -555,15 +556,17 @@ def watched(notes: list[Note]) -> Iterator[str]:
             news = {"turn": 1, "call": 1, "model": "m", "address": "http://h:1", "what": what, **facts}
             outages.note(turn, ModelNews.model_validate(news))
         lines = [f"turn {each} ends: {turn.result()}" for each, turn in turns.items() if turn.done()]
+        becomes = "the agent goes on"
         try:
             outages.check()
         except AgentFailure as failure:
             assert (failure.kind, failure.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
-            lines.append(f"the agent ends: {failure}")
+            becomes = f"the agent ends: {failure}"
         lines += [f"log: {line}" for line in logged]
         counted = f"{limiter.answers} answers, {limiter.refusals} refusals, {limiter.unanswered} unanswered"
-        yield from (f"  {now:g} s: {line}" for line in lines if line not in told)
-        told += lines
+        lines = [line for line in lines if line not in told] + [becomes] * (becomes != agent)
+        yield from (f"  {now:g} s: {line}" for line in lines)
+        told, agent = told + lines, becomes
     yield f"  {counted}"
 
 

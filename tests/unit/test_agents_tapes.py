@@ -294,7 +294,6 @@ def scenarios() -> Iterator[tuple[str, TapeSession, tuple[Step, ...]]]:
     yield "and replayed", session("replay", tape(live)), (tool("long"), tool("long", {"x": DEEP}))
     for request, result in NEVER:
         yield "of models", session(), (model(request, **result),)
-    yield "of too many models", play(session(), *(model(asked(str(n)), ends=n < 3) for n in range(1_001))), ()
 
     modes: tuple[Mode, ...] = ("replay", "all", "record-missing")
     for mode in modes[:2]:
@@ -407,6 +406,8 @@ def test_session__what_a_host_says_later_of_a_call_counts() -> None:
     tapes.model_ran(ModelRan(turn=1, call=1, reason="a second complete response came"))
     assert tapes.why_not_taped == "a second complete response came"
     tapes.model_ran(ModelRan(turn=1, call=5, responses=[]))  # never asked for
+    too_many = play(session(), *(model(str(number)) for number in range(1_001)))
+    assert too_many.why_not_taped == "it has more than 1,000 calls of models"
 
 
 def test_session__secrets_are_masked_before_they_are_hashed_and_stored() -> None:
