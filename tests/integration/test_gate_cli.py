@@ -295,18 +295,18 @@ def test_permissions__that_the_agents_user_lacks_are_named_with_the_way_out(open
     dotenv = root / "faults" / ".env"
     dotenv.write_text("CRM_TOKEN=1\n", "utf-8")
 
-    def run(*arguments: str, python: bool = True, **variables: str) -> str:
+    def run(*arguments: str, code: int | None = None, python: bool = True, **variables: str) -> str:
         command = ("run", "--agent", "faults", *arguments)
-        return " ".join(open_repository.gate(*command, python=python, environment=variables).out.split())
+        return " ".join(open_repository.gate(*command, python=python, environment=variables, code=code).out.split())
 
-    printed = run("--agent-python", str(home / "bin" / "python"), python=False, HOME=str(home))
+    printed = run("--agent-python", str(home / "bin" / "python"), code=2, python=False, HOME=str(home))
     assert f"because of the permissions of {home}" in printed and "who can't enter HOME" in printed
     assert home.stat().st_mode & 0o777 == 0o755  # what was closed is open again
     assert "env-file-unreadable" not in run()
     for closed in (root / "faults", root / "faults/agent.py", dotenv):
         mode = closed.stat().st_mode
         closed.chmod(0o600)
-        printed = run()
+        printed = run(code=None if closed == dotenv else 2)
         closed.chmod(mode)
         assert ("warning [env-file-unreadable]" if closed == dotenv else "agent-unreachable") in printed
         assert f"the permissions of {closed}" in printed

@@ -515,7 +515,7 @@ def usage(done: Done) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_parts__ask_judges_as_often_as_one_run(tmp_path: Path) -> None:
+def test_parts__ask_judges_as_often_as_one_run_and_share_the_budget(tmp_path: Path) -> None:
     with repository_in(tmp_path / "repo") as repository, FakeGemini(Judge()) as server:
         criteria(repository, "final_response_match_v2", "hallucinations_v1", samples=3)
         said = {f"case {number}": [["Paris.", "Paris."], BAD][number % 2] for number in range(9)}
@@ -529,19 +529,30 @@ def test_parts__ask_judges_as_often_as_one_run(tmp_path: Path) -> None:
             return done, server.stats.requests - before
 
         whole, calls = gate("run", "evals")
-        asked = []
-        for index in range(1, 5):
-            place = ("--output-dir", f"shards/{index}", "--judge-cache", f"cache-{index}")
-            asked.append(gate("run", "evals", "--shard", f"{index}/4", *place)[1])
+
+        def parts(folder: str, *arguments: str) -> int:
+            asked = 0
+            for index in range(1, 5):
+                place = ("--output-dir", f"{folder}/{index}", "--judge-cache", f"{folder}-cache-{index}")
+                asked += gate("run", "evals", "--shard", f"{index}/4", *place, *arguments)[1]
+            return asked
+
+        asked = parts("shards")
         merged, in_merge = gate("merge", "--paths", "evals", "--judge-cache", "merged-cache")
 
-        assert (sum(asked), in_merge) == (calls, 0)
+        assert (asked, in_merge) == (calls, 0)
         assert usage(merged) == usage(whole)
         assert merged.results["case_usage"] == whole.results["case_usage"]
         assert (merged.code, merged.report.verdict) == (whole.code, whole.report.verdict)
         replies = {path.name for path in (repository.root / "merged-cache").glob("*/*.json")}
-        assert replies == {path.name for path in repository.root.glob("cache-*/*/*.json")}
+        assert replies == {path.name for path in repository.root.glob("shards-cache-*/*/*.json")}
         assert gate("run", "evals", "--judge-cache", "merged-cache")[1] == 0, "it has the replies of all parts"
+
+        limit = ("--max-judge-calls", str(calls // 2))
+        asked = parts("limited", *limit)
+        over, more = gate("merge", "limited", "--paths", "evals", *limit)
+        assert 0 < asked + more <= calls // 2
+        assert over.code == 3 or over.report.verdict == "failed"
 
 
 @pytest.mark.slow

@@ -460,6 +460,10 @@ async def test_replies__of_all_services_in_words(service: FakeEvaluation, accoun
             async with pool_at(gemini) as pool:
                 text = await told(pool, ask(), ask(sample=1))
         said.append(f"Gemini, {name}\n    {text}; {gemini.stats.requests} requests\n")
+    with FakeGemini(in_turn(Answer.text(" "), Answer.text("So?"))) as gemini:
+        async with pool_at(gemini) as pool:
+            text = await told(pool, ask(schema=None))
+    said.append(f"Gemini, nothing and then a text, as of a simulated user\n    {text}\n")
     for name, answer in OPENAI_SAYS.items():
         with upload_server(in_turn(answer)) as server:
             async with open_models(QUICK, openai_at(server, OPENAI_API_KEY="sk-secret-123"), models=[JUDGE]) as pool:

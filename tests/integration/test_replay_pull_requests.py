@@ -138,6 +138,7 @@ def test_forks__are_green_only_if_they_ask_nothing_new_and_forge_no_tape(forks: 
     forged = tape_of(lab, "lamp_on")[1]
     lab.repo.git("checkout", "-q", ".")
     late = f"from pathlib import Path\nPath({name!r}).write_text(Path('forged.json').read_text())\n"
+    late += "Path('late').touch()\n"
     same = {name: f"{tape}\n"}
 
     pull("words in README", {"README.md": "Better words."})
@@ -146,6 +147,7 @@ def test_forks__are_green_only_if_they_ask_nothing_new_and_forge_no_tape(forks: 
     pull("another instruction, and texts of it declared volatile", {"bot/agent.py": RUDE, **VOLATILE})
     pull("another instruction with its tape", {"bot/agent.py": RUDE, name: forged})
     pull("the same, written while the agent is loaded", {"bot/agent.py": late + RUDE, "forged.json": forged})
+    assert (lab.repository.root / "late").exists(), "it was not written"
     pull("a blank line in a tape", same, number=99)
     pull("accepted", same, number=99, label=ACCEPT_RULES, shown=("This pull", "## "))
     pull("rule changes are only reported", same, "--rule-changes", "report")
