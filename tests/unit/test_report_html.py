@@ -189,7 +189,7 @@ def parts(folder: Path) -> Iterator[tuple[str, object]]:
         words = [page.column("word"), page.column("tags"), page.index["header"]["counts"]]
         yield f"{outcome}, blocks: {blocks}", [*words, page.cases[of.case_id]["decision"]]
     scores = (0.7, 0.7, 0.7, 0.9, 1.0)
-    assert sum(scores) / len(scores) < 0.8
+    assert (0.7 + 0.7 + 0.7 + 0.9 + 1.0) / 5 < 0.8  # Python 3.12 and newer sum more exactly with sum()
     cases = [case(f"c{at}", "passed", metric(TRAJECTORY, score, threshold=0.8)) for at, score in enumerate(scores)]
     index = page_of(folder, report("passed", cases)).index
     yield "a mean that only rounding keeps from its threshold meets it", index["metrics"][0]["now"]
