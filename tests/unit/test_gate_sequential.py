@@ -425,6 +425,8 @@ def test_sequential__what_is_asked_for_and_said_in_many_games() -> None:
         for reason in decision.reasons:
             facts = rounded(json.dumps({key: value for key, value in reason.data.items() if key != "numbers"}))
             page.append(f"because {reason.code} {reason.metric} {reason.case_ids} blocking {reason.blocking} {facts}")
+            assert reason.message == "", "no reason is that of another run, too"
+            reason.message = "as a report says it, with the name of its base branch"
         page += [f"suite {line}" for each in decision.suites for line in as_lines(each)]
         alike: dict[str, list[str]] = {}
         for each in decision.cases:
