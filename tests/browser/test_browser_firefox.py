@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from firefox import ENTER, ESCAPE, Firefox, started
+from firefox import ENTER, ESCAPE, PATIENCE, Firefox, started
 from hostile_samples import AUDIT, CORPUS, OVERFLOWING, VIEWS, forbidden, page_of_text
 from report_pages import samples
 from report_pages_of_data import CASE_VIEW, page_of_report, served_page
@@ -28,6 +29,31 @@ def firefox(session: Firefox) -> Iterator[Firefox]:
     yield session
     session.evaluate("() => null")  # What it sent before the answer has been read.
     assert not session.incidents, "\n".join(session.incidents)
+
+
+NAUGHTY = """<!doctype html><script>
+fetch("http://127.0.0.1:65000/b").catch(() => 0);
+console.error("logged");
+alert("spoken");
+open("about:blank");
+setTimeout(() => { throw new Error("thrown"); });
+</script>"""
+INCIDENTS = {"request: http://127.0.0.1:65000/b", "console: logged", "dialog: spoken", "another page: about:blank"}
+INCIDENTS |= {"console: Error: thrown"}
+
+
+def test_firefox__notices_what_no_page_may_do(tmp_path: Path) -> None:
+    path = tmp_path / "naughty.html"
+    path.write_text(NAUGHTY, "utf-8")
+    # A session of its own: Firefox completes neither this page, whose script has opened another, nor the next one.
+    (tmp_path / "profile").mkdir()
+    with started(tmp_path / "profile") as session:
+        session.open(path.as_uri(), wait="none")
+        deadline = time.monotonic() + PATIENCE
+        while not set(session.incidents) >= INCIDENTS:
+            assert time.monotonic() < deadline, session.incidents
+            session.evaluate("() => null")
+            time.sleep(0.05)
 
 
 def test_page__in_firefox(firefox: Firefox, tmp_path: Path) -> None:

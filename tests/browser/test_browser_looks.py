@@ -76,8 +76,37 @@ def test_page__looks(visit: Visit, tmp_path: Path, script: str) -> None:
                 page.emulate_media(color_scheme=theme)
                 page.screenshot(path=f"{folder}/{view}-{script}-{theme}-{width}.png")
     assert not problems, "\n".join(problems)
-    page.evaluate("document.querySelector('main').style.width = '120rem'")
-    assert "the page scrolls to the side" in page.evaluate(PROBLEMS, fragment), "what is wrong is noticed"
+
+
+BREAK = """() => {
+  const styles = {
+    html: 'scroll-padding-top: 0',
+    '.bar nav a': 'width: 9rem; margin-inline-end: -6rem',
+    'tr.row .c-why': 'display: block; overflow: visible; white-space: nowrap; width: 2rem',
+    '.c-why .sub': 'direction: ltr',
+    '.c-why :is(.said, .sub)': 'overflow: visible',
+    '.search .button': 'width: 2rem; overflow: hidden',
+    'tr.row': 'height: 1.5rem',
+    '.metrics': 'width: 120rem',
+  };
+  for (const [selector, style] of Object.entries(styles)) {
+    for (const element of document.querySelectorAll(selector)) element.style.cssText += style;
+  }
+  const name = document.querySelector('.metrics tbody tr:last-child .foreign');
+  name.className = '';
+  name.removeAttribute('dir');
+}"""
+KINDS = {"another page", "the page scrolls to the side", "cut at the side", "cut below", "no way to read the rest"}
+KINDS |= {"leaves its box", "overlaps", "covered by", "no direction of its own", "not rtl", "outside of the window"}
+
+
+def test_looks__notices_each_kind_of_what_is_wrong(visit: Visit, tmp_path: Path) -> None:
+    page_of_script(tmp_path / "report.html", "arabic")
+    page = visit(tmp_path / "report.html")
+    assert settled(page, PROBLEMS, "") == []
+    page.evaluate(BREAK)
+    problems = page.evaluate(PROBLEMS, "#other") + page.evaluate(BEHIND_HEADER)
+    assert {text.split(":")[0].split(" <")[0] for text in problems} >= KINDS
 
 
 def test_page__golden_for_screen_readers(visit: Visit, tmp_path: Path) -> None:
