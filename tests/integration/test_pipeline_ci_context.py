@@ -269,8 +269,10 @@ def told(situation: str, ci: CIContext, settings: Settings) -> str:
     held = asyncio.run(held_rules(settings, ci, *find(settings), find))
     lines = []
     for file in held.files:
+        code = {name: metric["code_config"]["name"] for name, metric in file.config.custom_metrics.items()}
         scored = [
-            f"{item.name} {item.threshold:g} {item.options.get('match_type', '')}" for item in file.config.criteria
+            f"{item.name} {item.threshold:g} {item.options.get('match_type', '')}{code.get(item.name, '')}"
+            for item in file.config.criteria
         ]
         lines.append(f"{file.path}, {' and '.join(case.eval_id for case in file.cases)}: {', '.join(scored)}")
     if held.changes is not None:
@@ -292,6 +294,7 @@ HIGHER = config({**BASE, "response_match_score": 0.9, "safety_v1": 0.5})
 LESS = config({"tool_trajectory_avg_score": BASE["tool_trajectory_avg_score"]})
 OTHER = config({**BASE, "tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "ANY_ORDER"}})
 EUROS = config({"euros": 0.5}, euros="bot.metrics.euros")
+EASY = config({"euros": 0.5}, euros="bot.easy.euros")
 CHECKS = {CONFIG: config({"euros": 0.5}, euros="bot.checks.euros"), "bot/checks.py": "from .metrics import euros\n"}
 REWRITTEN = METRICS.replace("None", "1.0")
 MOVED = {"evals/b.test.json": None, "other/c.test.json": evals("hours"), "other/test_config.json": LOOSE}
@@ -321,6 +324,8 @@ CHANGES = {
     "a custom metric that is imported, rewritten": Change({"bot/metrics.py": REWRITTEN}, CHECKS),
     "a custom metric that is imported, removed": Change({"bot/metrics.py": None}, CHECKS),
     "a custom metric's threshold": Change({CONFIG: EUROS.replace("0.5", "0.9"), "bot/new.py": ""}, {CONFIG: EUROS}),
+    "a custom metric by another function": Change({CONFIG: EASY, "bot/easy.py": REWRITTEN}, {CONFIG: EUROS}),
+    "a custom metric less": Change({CONFIG: config(BASE)}, {CONFIG: EUROS}),
     "a case renamed": Change(MOVED),
     "cases removed": Change({"evals/a.test.json": evals("price"), "evals/b.test.json": None}),
     "cases removed that are not selected": Change({"evals/b.test.json": None}, flags={"exclude": "b.test.json"}),

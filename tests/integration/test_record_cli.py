@@ -198,6 +198,7 @@ def test_record__a_failing_agent_and_what_is_refused(repository: Repository) -> 
     shell = Shell(repository)
     shell.record("dice.evalset.json", "--say", "roll", "--say", "raise", live=True, code=1)
     shell.record("dice.evalset.json", "--say", "quota", live=True, code=1)
+    assert not (repository.root / "dice.evalset.json").exists()
     one = {"eval_set_id": "one", "eval_cases": [{"eval_id": "a", "conversation": [{"user_content": {"parts": []}}]}]}
     root = repository.root
     (root / "a.evalset.json").write_text(json.dumps(one).replace("[]", '[{"text": "hi"}]'), "utf-8")
