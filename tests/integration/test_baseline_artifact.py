@@ -199,11 +199,12 @@ def _of_a_merged_branch(bench: Bench) -> None:
     bench.record(3)
 
 
-def _strangers(bench: Bench, branch: str) -> None:
+def _strangers(bench: Bench, branch: str, distance: int = 2) -> None:
     """They start runs on the base's commit, which hide nothing."""
-    bench.record(2)
+    bench.record(distance)
+    commit = bench.commits[distance]
     for _ in range(310):
-        bench.fake.state.run(bench.commits[2], event="pull_request", branch=branch, head_repository="mallory/shop")
+        bench.fake.state.run(commit, event="pull_request", branch=branch, head_repository="mallory/shop")
 
 
 def _other_runs(bench: Bench) -> None:
@@ -230,6 +231,7 @@ FOUND: dict[str, Callable[[Bench], object]] = {
     "the twentieth commit's": lambda bench: [bench.record(21), bench.record(20)],
     "beside runs of strangers on main": lambda bench: _strangers(bench, "main"),
     "beside runs of strangers on a branch": lambda bench: _strangers(bench, "feature"),
+    "beside runs of strangers on the wanted commit": lambda bench: _strangers(bench, "main", 0),
     "beside hundreds of other runs": _other_runs,
     "expired ones'": _expired,
     "those that expire meanwhile": _expires,
