@@ -67,6 +67,14 @@ def test_run__invalid_files_and_settings_are_in_every_output(recorded: Repositor
         assert not (recorded.root / "agent-eval-results").exists(), "the files are where they were asked for"
 
 
+def test_run__starts_no_agent_while_a_file_is_invalid(tmp_path: Path) -> None:
+    repository, mark = suite(tmp_path / "repo"), tmp_path / "started"
+    repository.write({"bot/agent.py": f"open({str(mark)!r}, 'w').close()\n{ECHO}", "evals/broken.test.json": "{,"})
+    assert (repository.gate("run").code, mark.exists()) == (2, False)
+    (repository.root / "evals/broken.test.json").unlink()
+    assert (repository.gate("run").code, mark.exists()) == (0, True)
+
+
 def test_run__writes_only_the_output_directory(recorded: Repository, tmp_path: Path) -> None:
     def state() -> dict[str, tuple[int, int]]:
         files = {}
