@@ -72,6 +72,7 @@ OUTAGE = RunError(kind="provider-unavailable", owner="provider", message="503")
 STOPPED = RunError(kind="stopped", owner="gate", message="Stopped")
 INVALID = RunError(kind="custom-metric-exception", owner="agent", message="it raised")
 MISSING = Reason(code="turn-count", message="2 turns instead of 1")
+NO_KEY = Reason(code=WITHOUT_KEY, message="There is no key")
 
 Score = float | tuple[float, Literal["passed", "failed"]] | RunError | Reason | None
 Scores = dict[str, Score]
@@ -173,7 +174,7 @@ OUTCOMES: Mapping[str, Scores | RunError] = {
     "stopped": STOPPED,
     "unscored": both(1.0, None),
     "unscored bad": both(0.0, None),
-    "without a key": {"trajectory": 1.0, "response": Reason(code=WITHOUT_KEY, message="There is no key")},
+    "without a key": {"trajectory": 1.0, "response": NO_KEY},
 }
 OWN: Mapping[str, Scores | RunError] = {
     "5 does not pass": {"mine": (5.0, "failed")},
@@ -206,6 +207,12 @@ def test_merge__of_each_combination_of_runs() -> None:
         lines.append(f"{' + '.join(names)}: {', '.join(metrics) or 'no metric'}")
         lines += [f"    {', '.join(each)}: {outcome}" for outcome, each in rates.items()]
     check("golden_merged.txt", "\n".join(lines) + "\n")
+
+
+def test_merge__a_missing_key_hides_no_failure_and_only_rounding_is_forgiven() -> None:
+    case = judged({"trajectory": 0.0, "response": NO_KEY})
+    assert (case.status, case.runs[0].status, case.reason) == ("failed", "failed", judged(BAD).reason)
+    assert judged(GOOD, GOOD, both(1.0, 0.49), rate=0.667).status == "failed"
 
 
 def test_merge__the_mean_is_a_running_sum_and_an_informational_one_gates_nothing() -> None:

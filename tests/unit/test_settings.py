@@ -145,6 +145,7 @@ def test_read_settings__of_every_source(tmp_path: Path) -> None:
         lines += [f"    {name} is ready at {server.ready_paths}" for name, server in settings.servers.items()]
         lines += [f"    {settings.tape_mode}"] * (settings.tape_mode != "live") + said_of(problems)
         assert settings.output == tmp_path / settings.output_dir
+        assert {problem.severity for problem in problems} <= {Severity.ERROR}, text
         for secret in ("of-the", "hunter2"):
             assert secret not in f"{settings!r} {problems}"
     check("golden_settings.txt", without_site("\n".join(lines) + "\n").replace(f"{tmp_path}", "ROOT"))
