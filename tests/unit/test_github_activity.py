@@ -108,13 +108,14 @@ def test_activity__of_each_event_and_mode() -> None:
     lines = []
     for name, one in events():
         lines.append(f"{name}:\n")
-        for mode in get_args(Mode):
-            result = activity(one, mode=mode, base_branches=("release/*",))
+        modes = [(mode, False) for mode in get_args(Mode)] + [("auto", True)] * (one.name == "pull_request_target")
+        for mode, allowed in modes:
+            result = activity(one, mode=mode, allow_unsafe_pull_request_target=allowed, base_branches=("release/*",))
             assert "::" not in result.explanation
             pull = result.pull_request
             facts = {key: value for key, value in vars(result).items() if value and key not in SHOWN}
             shown = f" #{pull.number}{' of a fork' * pull.is_fork}" if pull else ""
-            lines.append(f"  {mode}: {result.kind}{shown} {facts}: {result.explanation}\n")
+            lines.append(f"  {mode}{', allowed' * allowed}: {result.kind}{shown} {facts}: {result.explanation}\n")
     check("golden_activities.txt", "".join(lines).replace(docs_page("").removesuffix("/"), "DOCS/"))
 
 
