@@ -386,6 +386,7 @@ def failures() -> dict[str, Play]:
         "session that is lost": play(forgets, sessions=sessions, said=[("hello", "again")]),
         "session that is refused after others": play(sessions=sessions, session_answer=once, said=[("hello",)] * 2),
         "session that is refused": play(session_answer=answers(401)),
+        "session that is refused to a fork without secrets": play(session_answer=answers(401), secrets_withheld=True),
         "session that is not created in time": play(session_answer=hang, timeout=0.3),
         **{
             f"session that is not created: HTTP {status} {body.decode()}{whose}": play(

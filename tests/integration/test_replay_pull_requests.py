@@ -219,10 +219,26 @@ def test_rerun__runs_on_the_base_branch_what_is_not_replayed(lab: Lab) -> None:
         assert done.report.comparison.pass_rate.base == 1.0
 
     # What is not run without a judge is not run on the base branch either.
-    pushed(lab, **{"evals/test_config.json": json.dumps({"criteria": {"final_response_match_v2": 0.5}})})
-    done = lab.pull_request(9, {}, *rerun, "--without-keys", "deterministic-only", files={**files, name: None})
+    judged, without = (
+        json.dumps({"criteria": {"final_response_match_v2": 0.5}}),
+        ("--without-keys", "deterministic-only"),
+    )
+    pushed(lab, **{"evals/test_config.json": judged})
+    done = lab.pull_request(9, {}, *rerun, *without, files={**files, name: None})
     assert {run.error.kind for case in done.report.cases for run in case.runs if run.error} == {"without-key"}
     assert ran(done) == []
+
+
+def test_missing_live__a_fork_is_no_pass_where_a_model_would_have_been_asked(lab: Lab) -> None:
+    """Elsewhere a case that only a judge decides is not run without a key."""
+    lab.repository.evals("more/bot.evalset.json", {"fan": "Say fan."})
+    push(lab, **{"more/test_config.json": json.dumps({"criteria": {"final_response_match_v2": 0.5}})})
+    arguments = ("--replay", "missing-live", "--without-keys", "deterministic-only", "--baseline", "none")
+    agent = WITHOUT_KEY.replace('AssertionError("the model was asked")', 'ValueError("No API key was provided.")')
+    for number, fork, code, status in ((7, None, 0, "not_run"), (8, "somebody/shop", 3, "errored")):
+        files = {"bot/agent.py": agent, "bot/tools.py": TOOLS}
+        done = lab.pull_request(number, {}, *arguments, files=files, fork=fork)
+        assert (done.code, done.statuses) == (code, {**dict.fromkeys(CASES, "passed"), "fan": status}), done.out
 
 
 SECONDS = itertools.count(1_800_000_000)
