@@ -219,12 +219,8 @@ def test_rerun__runs_on_the_base_branch_what_is_not_replayed(lab: Lab) -> None:
         assert done.report.comparison.pass_rate.base == 1.0
 
     # What is not run without a judge is not run on the base branch either.
-    judged, without = (
-        json.dumps({"criteria": {"final_response_match_v2": 0.5}}),
-        ("--without-keys", "deterministic-only"),
-    )
-    pushed(lab, **{"evals/test_config.json": judged})
-    done = lab.pull_request(9, {}, *rerun, *without, files={**files, name: None})
+    pushed(lab, **{"evals/test_config.json": json.dumps({"criteria": {"final_response_match_v2": 0.5}})})
+    done = lab.pull_request(9, {}, *rerun, "--without-keys", "deterministic-only", files={**files, name: None})
     assert {run.error.kind for case in done.report.cases for run in case.runs if run.error} == {"without-key"}
     assert ran(done) == []
 
