@@ -66,7 +66,8 @@ def test_result__is_true_if_the_run_is_green_and_check_raises_the_verdict(
 
 
 def test_result__is_the_same_with_and_without_await_and_finds_cases() -> None:
-    result = EvalResult(report=SAMPLES["passed"]())
+    # asyncio of Python 3.12 asks whether the coroutine is true, which only a run of the engine can say.
+    result = EvalResult(report=SAMPLES["passed"]().model_copy(update={"exit_code": 0}))
 
     async def gathered() -> list[EvalResult]:
         return [await result, await asyncio.create_task(result), *(await asyncio.gather(result))]
