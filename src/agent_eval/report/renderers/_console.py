@@ -406,16 +406,10 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
     order = list(styles)
     for problem in sorted(problems, key=lambda problem: order.index(problem.severity))[:_MOST_PROBLEMS]:
         where = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
-        yield styled(
-            " ",
-            (where, "cyan"),
-            ": " if where else "",
-            (problem.severity, styles[problem.severity]),
-            (f" [{problem.code}] ", "dim"),
-            (problem.message, ""),
-        )
+        head = [(where, "cyan"), ": " if where else "", (problem.severity, styles[problem.severity])]
+        yield _indented(styled(*head, (f" [{problem.code}] ", "dim"), (problem.message, "")), 1)
         for line in (problem.hint or "").splitlines():
-            yield styled("     ", (line, "dim"))
+            yield _indented(styled((line, "dim")), 5)
     if len(problems) > _MOST_PROBLEMS:
         yield styled(f" and {plural(len(problems) - _MOST_PROBLEMS, 'more problem')}")
     if problems:
