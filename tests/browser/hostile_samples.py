@@ -9,6 +9,15 @@ from typing import Any
 from case_samples import agents_case, cause, errored_case, index_of, lamp_case, older_case
 from report_pages_of_data import page_of_data
 
+NAUGHTY = """<!doctype html><script>
+fetch("http://127.0.0.1:65000/b").catch(() => 0);
+console.error("logged");
+alert("spoken");
+open("about:blank");
+setTimeout(() => { throw new Error("thrown"); });
+</script>"""
+"""A page that does all that no page may do."""
+
 CORPUS = (
     "<img src=x onerror=alert(1)><script>alert(2)</script><svg onload=alert(3)><iframe srcdoc='<script>alert(4)'>",
     "</template></script></style></title><!--<base href='https://evil.example/'><meta http-equiv=refresh content=0>",

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from firefox import ENTER, ESCAPE, PATIENCE, Firefox, started
-from hostile_samples import AUDIT, CORPUS, OVERFLOWING, VIEWS, forbidden, page_of_text
+from hostile_samples import AUDIT, CORPUS, NAUGHTY, OVERFLOWING, VIEWS, forbidden, page_of_text
 from report_pages import samples
 from report_pages_of_data import CASE_VIEW, page_of_report, served_page
 
@@ -31,13 +31,6 @@ def firefox(session: Firefox) -> Iterator[Firefox]:
     assert not session.incidents, "\n".join(session.incidents)
 
 
-NAUGHTY = """<!doctype html><script>
-fetch("http://127.0.0.1:65000/b").catch(() => 0);
-console.error("logged");
-alert("spoken");
-open("about:blank");
-setTimeout(() => { throw new Error("thrown"); });
-</script>"""
 INCIDENTS = {"request: http://127.0.0.1:65000/b", "console: logged", "dialog: spoken", "another page: about:blank"}
 INCIDENTS |= {"console: Error: thrown"}
 

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import pytest
 from case_samples import agents_case, cause, errored_case, index_of, lamp_case, trend_of
-from chromium import STILL, check_view, until
-from hostile_samples import AUDIT, CORPUS, OVERFLOWING, VIEWS, forbidden, page_of_text
+from chromium import STILL, check_view, until, watch
+from hostile_samples import AUDIT, CORPUS, NAUGHTY, OVERFLOWING, VIEWS, forbidden, page_of_text
 from report_pages import samples
 from report_pages_of_data import Visit, data_of_page, page_of_data, page_of_report
 from script_samples import SCRIPTS, page_of_script
@@ -19,7 +19,7 @@ from script_samples import SCRIPTS, page_of_script
 from agent_eval.report.views import visible
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 
 # How list, case and trend look in three scripts at three widths; `test_browser_accessibility.py` has the colours.
@@ -255,3 +255,16 @@ def test_page__hostile_report(visit: Visit, tmp_path: Path) -> None:
     without = visit(path, java_script_enabled=False, ready="main", viewport={"width": 360, "height": 740})
     assert "<img src=x onerror=alert(1)>" in without.locator("main").inner_text()
     assert without.locator("img").count() == 0
+
+
+def test_chromium__notices_what_no_page_may_do(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "naughty.html"
+    path.write_text(NAUGHTY, "utf-8")
+    page, incidents = browser.new_page(), list[str]()
+    watch(page, {path.as_uri()}, incidents)
+    page.goto(path.as_uri())
+    deadline = time.monotonic() + 20
+    while {incident.partition(":")[0] for incident in incidents} < {"request", "console", "dialog", "popup", "error"}:
+        assert time.monotonic() < deadline, incidents
+        page.wait_for_timeout(50)
+    page.close()
