@@ -23,7 +23,7 @@ from agent_eval.gate.evaluation import evaluate, outage
 from agent_eval.gate.policy import MOST_DAYS, Gate, MetricPolicy, Policy, PolicyReader, case_matcher, quarantined
 from agent_eval.gate.policy_checks import KnownCase, check_policy
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notes
-from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code, no_secrets
+from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code, no_secrets, unjudged_runs
 from agent_eval.pytest_plugin._outcomes import outcome_in
 from agent_eval.report.phrases import text
 from agent_eval.results._merge import WITHOUT_KEY
@@ -610,6 +610,12 @@ def broken_by(kind: str, runs: str = "p", *, no_key: bool = False) -> CaseReport
 
 
 KEYLESS, PASSED = broken_by("provider-unavailable", no_key=True), case("x", "1")
+
+
+def test_unjudged_runs__all_without_a_result_but_those_that_are_left_out_for_want_of_a_key() -> None:
+    left_out = broken_by("without-key", "-")
+    assert [unjudged_runs([each]) for each in (PASSED, left_out, KEYLESS, case("x", "-1-"))] == [0, 0, 1, 2]
+    assert unjudged_runs([PASSED, left_out, KEYLESS, case("x", "-1-")]) == 3
 
 
 @pytest.mark.parametrize("is_fork", [True, False])

@@ -122,6 +122,12 @@ def of_few_runs() -> Iterator[tuple[str, str]]:
     door = case("door", "failed", metric(TRAJECTORY, 1.0, threshold=1.0), low)
     door.conversation = ConversationReport(run=0, turns=[turn])
     yield "an error of a tool is marked, also of an expected call", console(report("failed", [door]), width=100)
+    for wanted in ("find()", "find(room='hall')"):
+        steps = [StepReport(call="find()"), StepReport(call="switch()")]
+        turn = TurnReport(turn=0, user="On.", steps=steps, answer="Ok.", expected_calls=[wanted])
+        more = case("more", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
+        more.conversation = ConversationReport(run=0, turns=[turn])
+        yield f"a call too many, where {wanted} was expected", console(report("failed", [more]), width=100)
     yield "nobody is there to accept", console(failed(), attended=False)
     page = "a_rather_long_directory/" * 4 + "report.html"
     yield "a path is on one line", console(SITUATIONS["regression"]().report, width=60, files={"report": page})

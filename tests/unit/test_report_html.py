@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import history_samples
 import pytest
-from comparison_samples import FIND_DEVICES, cause, changed, decided, word_of
+from comparison_samples import FIND_DEVICES, SITUATIONS, cause, changed, decided, word_of
 from golden_files import check
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -208,6 +208,8 @@ def parts(folder: Path) -> Iterator[tuple[str, object]]:
     page = page_of(folder, big(4, size=10), detail="failing")
     turns = [bool(item["runs"][0]["turns"]) for item in page.cases.values()]
     yield "conversations of cases that need attention", [turns, page.index["left_out"]]
+    page = page_of(folder, SITUATIONS["mixed"]().report)
+    yield "tags of cases that changed", list(zip(page.column("eval_id"), page.column("tags"), strict=True))
     # Without words they have no value of a tool.
     yield "causes without words", page_of(folder, with_causes(), detail="scores").index["causes"]
 
