@@ -29,7 +29,7 @@ INTERNAL_ERROR = 70
 _EXAMPLES = """\
 examples:
   agent-eval run
-      all eval files of the repository, each with the nearest agent
+      all eval files below the current directory, each with the nearest agent
   agent-eval run evals/weather.test.json:rain --agent agents/weather --num-runs 3
       one case, three times, with the given agent
   agent-eval run --baseline rerun --base-ref origin/main

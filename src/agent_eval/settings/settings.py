@@ -37,8 +37,8 @@ class Settings:
     """The repository: the current directory. Paths are relative to it."""
     paths: tuple[str, ...] = option(
         FILES,
-        "Eval files, directories or globs; `file.json:case1,case2` selects cases. Default: all eval files of "
-        "the repository.",
+        "Eval files, directories or globs; `file.json:case1,case2` selects cases. Default: all eval files "
+        "below the current directory.",
         metavar="PATH",
         basic=True,
     )
