@@ -30,11 +30,10 @@ SECRET = "s3cret-value-of-the-job"
 
 
 def children() -> set[str]:
-    return {
-        number
-        for path in Path("/proc/self/task").glob("*/children")
-        for number in path.read_text(encoding="utf-8").split()
-    }
+    """Processes of hosts that have the secret, and zombies, whose environment is empty."""
+    numbers = {n for path in Path("/proc/self/task").glob("*/children") for n in path.read_text("utf-8").split()}
+    environments = {n: Path(f"/proc/{n}/environ").read_bytes() for n in numbers}
+    return {n for n, environment in environments.items() if SECRET.encode() in environment or not environment}
 
 
 @pytest.fixture(scope="module")
