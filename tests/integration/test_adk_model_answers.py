@@ -193,6 +193,7 @@ def exchanges(decider: Decider) -> str:
     return "\n".join([*lines, ""])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [MATRIX[0], REFERENCE])
 async def test_answers__that_a_tape_can_not_hold_or_give(version: str, tmp_path: Path) -> None:
     with FakeGemini(answer) as server:

@@ -115,6 +115,7 @@ async def test_call__that_fails_is_repeated_and_has_an_owner(tmp_path: Path, ver
                 check_page("each_version", shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [MATRIX[0], MATRIX[-1]])
 async def test_blame__streams(tmp_path: Path, version: str) -> None:
     def answer(request: GenerateRequest) -> Answer | Fault:

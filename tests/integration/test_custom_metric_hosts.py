@@ -151,6 +151,7 @@ async def test_custom_metric_hosts__an_adk_without_custom_metrics_says_so(tmp_pa
     assert not (tmp_path / "metrics-2.log").exists()
 
 
+@pytest.mark.slow
 async def test_custom_metric_hosts__functions_that_hang_or_kill_their_process_fail_alone(tmp_path: Path) -> None:
     names = ("waits", "hangs", "leaves", "polite", "brief")
     async with hosts(tmp_path, timeout=1.5) as runner:

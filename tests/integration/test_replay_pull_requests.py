@@ -274,6 +274,7 @@ def recipe_job(lab: Lab, files: Mapping[str, str]) -> list[str]:
     return asked.read_text("utf-8").splitlines() if asked.exists() else []
 
 
+@pytest.mark.slow
 def test_a_schedule__records_on_main_and_its_runs_are_the_base_of_comparisons(lab: Lab) -> None:
     push(lab, **{"bot/agent.py": WITH_KEY.replace("kind", "polite")})
     ci = {"CI": "true"}

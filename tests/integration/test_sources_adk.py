@@ -57,9 +57,10 @@ def _turn(turn: dict[str, Any]) -> tuple[str, str, list[str]]:
 OLDER = {"ADK_TELEMETRY_SCHEMA_VERSION_OPT_IN": "1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "environ"),
-    [("1.18.0", {}), ("1.39.1", {}), (REFERENCE, CAPTURE), pytest.param(REFERENCE, OLDER, marks=pytest.mark.slow)],
+    [("1.18.0", {}), ("1.39.1", {}), (REFERENCE, CAPTURE), (REFERENCE, OLDER)],
     ids=["1.18.0", "1.39.1", "2.13.0", "2.13.0 with the older schema"],
 )
 def test_sessions_and_traces__of_each_version(version: str, environ: dict[str, str], tmp_path: Path) -> None:
