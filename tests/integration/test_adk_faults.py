@@ -60,7 +60,7 @@ FAULTS = {
     **dict.fromkeys(["lie:content", "lie:waiting", "lie:event", "print", "inherit", "fork", "odd"], 60.0),
     **{"sleep:60": 1.0, "task": 1.0, "stubborn": 1.0, "loop": 2.0},
 }
-"""What the agent is told, and the seconds that it has for it."""
+"""What the agent is asked, and the seconds that it has for it."""
 
 
 async def test_faults__what_is_said_of_them(faulty: AdkAgent, logs: Path) -> None:
