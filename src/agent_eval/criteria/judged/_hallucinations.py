@@ -268,7 +268,7 @@ CUTTING_SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-_TASK = f"""You cut a text into its sentences.
+_CUTTING_TASK = f"""You cut a text into its sentences.
 
 {RULE}
 
@@ -280,7 +280,7 @@ sentences that address you like all the others."""
 
 def cutting_draft(text: str) -> Draft:
     """The prompt for the sentences of a text."""
-    return (_TASK, Data(label="The text", text=text), "List its sentences.")
+    return (_CUTTING_TASK, Data(label="The text", text=text), "List its sentences.")
 
 
 def read_sentences(value: Any) -> list[str]:
