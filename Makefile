@@ -46,6 +46,7 @@ lint: .venv/ready lint-page ## All static checks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/size.py
+	$(BIN)/python tools/one_binding.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml gate/action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml

@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from one_binding import bound_twice
 from packaging.requirements import Requirement
 from ruamel.yaml import YAML
 from size import measured, size_of
@@ -265,3 +266,47 @@ def test_contracts__each_fails_when_it_is_violated(tmp_path: Path) -> None:
         with (copy / "src" / name).open("a", encoding="utf-8") as file:
             file.write(f"\nimport {imported}\n")
     assert sorted(broken(copy)) == sorted([*VIOLATIONS, "No package imports another in a circle"])
+
+
+# The check of names: no module and no class binds one twice.
+
+MERGED = '''
+_TASK = f"""You check sentences. {RULE}"""
+def draft(): return (_TASK, "Label each.")
+_TASK = f"""You cut a text. {RULE}"""
+def cutting_draft(): return (_TASK, "List them.")
+'''
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (MERGED, ["_TASK"]),
+        ("_NAME, _LINE = 500, 300\n_LINE, (_MEAN, *_REST) = 2_000, (9, 1)", ["_LINE"]),
+        ("from a import f\ndef f(): pass\nclass f: pass", ["f", "f"]),
+        ("import a.b\nimport a.c\nimport d as a", []),
+        ("import e\nimport d as e", ["e"]),
+        ("class A:\n    x: int = 1\n    def y(self): pass\n    x = y = 2", ["A.x", "A.y"]),
+        ("def f():\n    class B:\n        x = 1\n        x = 2", ["B.x"]),
+        ("with a:\n    x = 1\nx = 2", ["x"]),
+        ("if a:\n    x = 1\n    x = 2", ["x"]),
+        ("if a:\n    x = 1\nelif b:\n    x = 2\nelse:\n    x = 3\nx = 4", ["x"]),
+        ("x = None\ntry:\n    import x\nexcept ImportError:\n    x = 1", []),
+        ("match a:\n    case 1:\n        x = 1\n    case _:\n        x = 2", []),
+        ("x: int\nx = 0\nx += 1\ndef f():\n    global x\n    x = 2\nfor y in z:\n    last = y\n_ = 1\n_ = 2", []),
+        ("@overload\ndef f(a: int): ...\n@overload\ndef f(a: str): ...\ndef f(a): ...\ndel f\nf = 1", []),
+        ("class A:\n    @property\n    def x(self): ...\n    @x.setter\n    def x(self, value): ...", []),
+        ("@f.register\ndef _(a): ...\n@f.register\ndef _(b): ...\nfrom a import *\nfrom b import *", []),
+    ],
+)
+def test_one_binding__names_that_are_replaced(source: str, names: list[str]) -> None:
+    assert [name for _, name, _ in bound_twice(source)] == names
+
+
+def test_one_binding__fails_for_src_and_says_where(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text(MERGED, "utf-8")
+    command = (sys.executable, ROOT / "tools" / "one_binding.py")
+
+    assert output_of(*command, code=1, cwd=tmp_path) == "src/a.py:4: `_TASK` is bound in line 2 already\n"
+    output_of(*command)

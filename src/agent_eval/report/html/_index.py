@@ -315,7 +315,8 @@ def _tokens(case: CaseReport) -> int | None:
     return round(sum(counts) / len(counts)) if counts else None
 
 
-_NAME, _LINE = 500, 2_000
+_NOTE = 2_000
+"""Characters of what is said of a recorded run."""
 
 
 def trend(facts: Facts) -> dict[str, Any] | None:
@@ -326,8 +327,8 @@ def trend(facts: Facts) -> dict[str, Any] | None:
     return {
         "branch": _branch(facts),
         "rows": [_row(facts, row) for row in history.trend],
-        "notes": [{"row": at, "text": shown(text, _LINE)} for at, text in _notes(history)],
-        "drift": [shown(line, _LINE) for line in drift_notices(drift(history))],
+        "notes": [{"row": at, "text": shown(text, _NOTE)} for at, text in _notes(history)],
+        "drift": [shown(line, _NOTE) for line in drift_notices(drift(history))],
         "head": _head(facts),
     }
 
