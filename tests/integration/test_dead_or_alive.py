@@ -70,7 +70,7 @@ async def decided(head: bytes, base: Path | None, root: Path, flags: Mapping[str
                 source = FileSource(path=str(base.relative_to(root)), root=root, git=GitError("no checkout"))
                 outcome = await resolve([source], WANTED)
             plan = Plan(cases=(), num_runs=1)
-            paired = pair_with_base(report, outcome, settings.history)
+            paired = pair_with_base(report, outcome, settings.history, plan)
             compared = await compare_with_base(report, outcome, paired, bench, plan, None, repeatable=not recorded)
             decide_on(report, bench, compared, repeatable=not recorded)
     report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)

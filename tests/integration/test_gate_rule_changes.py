@@ -129,3 +129,4 @@ def test_renamed_and_replaced_cases__stay_held_to_the_base_branchs_rules(lab: La
     tell(8, "other contents under the same ids", others)
     tell(8, "accepted", others, label=ACCEPT_RULES)
     tell(9, "another content of one case", {EVALS: evals.replace("Say door.", "Tell door.")})
+    tell(10, "tags for all cases", {EVALS: evals.replace('"eval_id"', '"tags": ["smoke"], "eval_id"')})

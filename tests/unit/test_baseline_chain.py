@@ -57,7 +57,7 @@ from agent_eval.results.comparison import BaselineSource
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import SCORING_VERSION, CaseReport, FileReport, Origin, Reason, RunReport, RunResult
-from agent_eval.runner import StoredLines
+from agent_eval.runner import Plan, StoredLines
 from agent_eval.settings.parsers import parse_order
 
 # The order of sources, what came of them, and who may record.
@@ -446,8 +446,11 @@ def found(report: RunReport, *before: Baseline) -> Found:
     return replace(answer, steps=(*(step_of("artifact", other) for other in before), step_of("file", answer)))
 
 
+NO_PLAN = Plan(cases=(), num_runs=1)
+
+
 def with_head(baseline: Found, head: RunReport) -> Baseline:
-    base = pair_with_base(head, baseline, 20)
+    base = pair_with_base(head, baseline, 20, NO_PLAN)
     return baseline if base is None else checked(baseline, head, base.report, base.pairing)
 
 
@@ -514,7 +517,7 @@ def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_ot
 
     base = two(dead("bot1"), dead("bot2"), case("shop1"), dead("shop2"), dead("sale1"))
     baseline = found(base)
-    paired = pair_with_base(two(*base.cases), baseline, 20)
+    paired = pair_with_base(two(*base.cases), baseline, 20, NO_PLAN)
 
     assert with_head(baseline, two(*base.cases)) is baseline
     assert paired is not None

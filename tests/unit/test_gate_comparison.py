@@ -311,6 +311,18 @@ MATCHED: dict[str, tuple[Any, ...]] = {
     "two in a new file": (same("new:a", "new:b"), same("old:a", "old:b")),
     "one with another name": (same("new:a"), same("old:z")),
     "two with other names": (same("new:a", "new:b"), same("old:y", "old:z")),
+    "three whose ids rotate": (
+        run_of(asks("f", "a", "2"), asks("f", "b", "3"), asks("f", "c", "1")),
+        run_of(asks("f", "a", "1"), asks("f", "b", "2"), asks("f", "c", "3")),
+    ),
+    "an old content under a new id, beside its changed case": (
+        run_of(asks("f", "a", "2"), asks("f", "b", "1")),
+        run_of(asks("f", "a", "1")),
+    ),
+    "two of one content, of which one is changed": (
+        run_of(asks("f", "a", "2"), asks("f", "b", "1")),
+        same("f:a", "f:b"),
+    ),
     "two, of which one has another name": (same("new:a", "new:b"), same("old:a", "old:z")),
     "one more": (same("f:a", "f:b"), same("f:a")),
     "one less, with another name": (same("f:b"), same("f:a", "g:a")),

@@ -120,7 +120,7 @@ def compared(head: RunReport, base: RunReport, stored: StoredRecordings | None) 
         report=base, provenance=Provenance(commit="a" * 40), message="Found.", recordings=stored, steps=(step,)
     )
     head.comparison, head.baseline = compare(head, base), to_report(found, None)
-    return head, pair_with_base(head, found, 20)
+    return head, pair_with_base(head, found, 20, Plan(cases=(), num_runs=1))
 
 
 def test_store_baseline_recordings__cases_that_failed_or_differ_by_their_ids_on_the_base_branch(tmp_path: Path) -> None:

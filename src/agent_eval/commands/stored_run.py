@@ -19,7 +19,7 @@ from agent_eval.core.selectors import matches, nearby, parse_selector
 from agent_eval.core.text import harmless, plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.results import DEFAULT, FILES, CaseReport, Recording, RunReport
-from agent_eval.runner import StoredCase, StoredLines, case_fingerprint
+from agent_eval.runner import StoredCase, StoredLines, is_content
 
 
 def read_recordings(folder: Path, run_ids: Collection[str]) -> dict[str, Recording]:
@@ -135,7 +135,7 @@ def unchanged_cases(cases: Sequence[CaseReport], root: Path) -> Mapping[str, Eva
         f"{file.path}:{case.eval_id}": case
         for file in load_suite(root, files).files
         for case in file.cases
-        if case_fingerprint(case, file.config.user_simulator_config) == fingerprints.get(f"{file.path}:{case.eval_id}")
+        if is_content(case, file.config.user_simulator_config, fingerprints.get(f"{file.path}:{case.eval_id}"))
     }
 
 

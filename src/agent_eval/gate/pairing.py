@@ -49,9 +49,8 @@ def pair_up(
 ) -> Pairing:
     """Pairs the cases of both sides.
 
-    The same id is the same case, even if its content has changed. A case whose id is gone and a new one with the same
-    content are one case that was renamed or whose file was moved, unless there are several of either and their
-    `eval_id`s are ambiguous.
+    Cases with the same content are one case, even if it was renamed, its file was moved or ids were swapped, unless
+    there are several of either and their ids are ambiguous. Of the others, the same id is the same case.
 
     Args:
         head: The head's cases.
@@ -110,20 +109,26 @@ def _match(
 ) -> dict[str, str]:
     """The base's id of each case of the head that the base has."""
     here = {case.case_id for case in head}
-    base_ids = {case_id: case_id for case_id in here & base.keys()}
+    base_ids = {
+        case.case_id: case.case_id
+        for case in head
+        if (old := base.get(case.case_id)) is not None and case.fingerprint == old.fingerprint
+    }
     fresh: dict[str, list[CaseReport]] = {}
     for case in head:
-        if case.case_id not in base and case.fingerprint:
+        if case.case_id not in base_ids and case.fingerprint:
             fresh.setdefault(case.fingerprint, []).append(case)
     if fresh:
         in_scope = scope(selection)
         gone: dict[str, list[str]] = {}
         for case_id, old in base.items():
-            if old.fingerprint in fresh and case_id not in here and in_scope(case_id):
+            if old.fingerprint in fresh and case_id not in base_ids and (case_id in here or in_scope(case_id)):
                 gone.setdefault(old.fingerprint, []).append(case_id)
         for fingerprint in fresh.keys() & gone.keys():
             base_ids |= _renamed(fresh[fingerprint], gone[fingerprint])
-    return base_ids
+    taken = set(base_ids.values())
+    changed = (case.case_id for case in head if case.case_id not in base_ids)
+    return base_ids | {case_id: case_id for case_id in changed if case_id in base and case_id not in taken}
 
 
 def _renamed(fresh: Sequence[CaseReport], gone: Sequence[str]) -> dict[str, str]:

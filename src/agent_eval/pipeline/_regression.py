@@ -106,13 +106,14 @@ class Base:
     pairing: Pairing
 
 
-def pair_with_base(report: RunReport, baseline: Baseline | None, keep: int) -> Base | None:
+def pair_with_base(report: RunReport, baseline: Baseline | None, keep: int, plan: Plan) -> Base | None:
     """Pairs the cases of a run with those of the base; None without a baseline.
 
     Args:
         report: The head's, with its cases.
         baseline: Result of `find_base`.
         keep: Maximum number of stored runs.
+        plan: The head's.
     """
     from agent_eval.gate.history import extend, without_silent
     from agent_eval.gate.pairing import pair_up
@@ -120,6 +121,7 @@ def pair_with_base(report: RunReport, baseline: Baseline | None, keep: int) -> B
     if not isinstance(baseline, Found):
         return None
     base = without_silent(baseline.report)
+    plan.rename_contents([*base.cases, *(base.history.cases if base.history is not None else ())])
     history = base.history or extend(None, base, keep)
     pairing = pair_up(report.cases, base.cases, report.selection, base.selection, history.cases)
     return Base(report=base, recordings=baseline.recordings, history=history, pairing=pairing)

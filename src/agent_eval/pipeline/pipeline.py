@@ -349,7 +349,7 @@ async def _judged(
         stopped = stop.is_set()
         if not stopped:  # A stopped run doesn't wait for GitHub.
             baseline = await finding
-            base = pair_with_base(report, baseline, settings.history)
+            base = pair_with_base(report, baseline, settings.history, plan)
             compared = await compare_with_base(
                 report, baseline, base, checkout, plan, base_checkout, repeatable=repeatable
             )

@@ -4,7 +4,15 @@
 """
 
 from agent_eval.runner.execution import Execution, Limits, Progress
-from agent_eval.runner.fingerprints import case_fingerprint, function_source, metric_identity, versioned
+from agent_eval.runner.fingerprints import (
+    DEFAULT_APP_NAME,
+    DEFAULT_USER_ID,
+    case_fingerprint,
+    function_source,
+    is_content,
+    metric_identity,
+    versioned,
+)
 from agent_eval.runner.journal import (
     Journal,
     StoredCase,
@@ -24,8 +32,6 @@ from agent_eval.runner.partition import (
     weigh,
 )
 from agent_eval.runner.plan import (
-    DEFAULT_APP_NAME,
-    DEFAULT_USER_ID,
     MissingModels,
     Plan,
     PlannedCase,

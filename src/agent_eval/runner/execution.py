@@ -15,8 +15,9 @@ from agent_eval.core.text import plural, short_name, shorten
 from agent_eval.criteria import CustomMetric, error_of, unlabelled
 from agent_eval.models import Model
 from agent_eval.results import Recording, RunError
+from agent_eval.runner.fingerprints import session_of
 from agent_eval.runner.journal import Journal
-from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, PlannedCase
+from agent_eval.runner.plan import Plan, PlannedCase
 from agent_eval.runner.replay import CaseTools, Tapes
 from agent_eval.runner.usage import usage_of
 from agent_eval.simulation import CODES as SIMULATOR_CODES
@@ -331,7 +332,7 @@ class Execution:
         turns = recording.invocations
         now = asyncio.get_running_loop().time
         case_end = now() + self.limits.case_timeout
-        session_input = planned.case.session_input
+        app_name, user_id, session_id, state = session_of(planned.case)
         user = user_of(
             planned.case,
             planned.user_config,
@@ -346,10 +347,10 @@ class Execution:
                 eval_set_id=planned.eval_set_id,
                 eval_id=planned.case.eval_id,
                 run=recording.run,
-                app_name=session_input.app_name if session_input else DEFAULT_APP_NAME,
-                user_id=session_input.user_id if session_input else DEFAULT_USER_ID,
-                session_id=session_input.session_id if session_input else None,
-                state=session_input.state if session_input else {},
+                app_name=app_name,
+                user_id=user_id,
+                session_id=session_id,
+                state=state,
                 place=place,
                 turn_limit=min(self.limits.turn_timeout, self.limits.case_timeout),
                 isolated=isolated,

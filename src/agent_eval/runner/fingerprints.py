@@ -7,7 +7,7 @@ import contextlib
 import functools
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -16,16 +16,24 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent_eval.agents.host import ADAPTERS
+from agent_eval.core.content import Content
 from agent_eval.core.files import MAX_TEXT, read_regular
+from agent_eval.core.invocation import Invocation, Rubric, intermediate_responses, tool_calls, tool_responses
 from agent_eval.criteria import judge_of
 from agent_eval.evalset.models import DEFAULT_JUDGE, CriterionConfig, EvalCase
+from agent_eval.simulation import simulator_options
 
 _LENGTH = 16
 _MOST_IMPORTS = 5
 """Maximum number of re-exporting modules to follow to a function's definition."""
+_ANSWERED = {"text", "inline_data", "file_data", "executable_code", "code_execution_result"}
+"""Fields of a part that an expected answer can have: what criteria, custom metrics among them, compare."""
 _NOT_IN_CASE = {"eval_id", "creation_timestamp"}
 _NOT_IN_TURN = {"invocation_id", "creation_timestamp", "duration", "model_duration", "tool_duration", "spans"}
-"""Fields of a case that no agent and no criterion reads. The id is ignored so that a renamed case is recognized."""
+"""Fields that did not count before all but the content did not (`earlier_fingerprint`)."""
+DEFAULT_APP_NAME = "EvaluationGenerator"
+DEFAULT_USER_ID = "test_user_id"
+"""The names of a session for a case without `session_input` (google-adk 2.13.0, measured)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +46,66 @@ class MetricIdentity:
 
 
 def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None) -> str:
-    """Hash of a case's messages and expectations.
+    """Hash of a case's content: what it asks and expects, so what a run or a criterion reads of it.
+
+    A new field of an eval file counts only if it is listed here. Missing, null and empty are the same where the format
+    says so. Ids, notes, measurements and unknown keys don't count.
 
     Args:
         case: The case.
         user_config: `user_simulator_config`, on which the simulated user of a scenario depends.
     """
+    scenario = case.conversation_scenario
+    simulated = None if scenario is None else [scenario, vars(simulator_options(user_config))]
+    turns = [_turn_content(turn) for turn in case.conversation or ()]
+    return _hash([2, session_of(case), simulated, _rubrics(case.rubrics), turns])
+
+
+def session_of(case: EvalCase) -> list[Any]:
+    """What a case's session begins with."""
+    start = case.session_input
+    if start is None:
+        return [DEFAULT_APP_NAME, DEFAULT_USER_ID, None, {}]
+    return [start.app_name, start.user_id, start.session_id, start.state]
+
+
+def _turn_content(turn: Invocation) -> list[Any]:
+    data = turn.intermediate_data
+    return [
+        [turn.user_content.role or "user", _parts(turn.user_content)],
+        _parts(turn.final_response, _ANSWERED),
+        [[call.name, call.args] for call in tool_calls(data)],
+        [[response.name, response.response or {}] for response in tool_responses(data)],
+        intermediate_responses(turn),
+        _rubrics(turn.rubrics),
+    ]
+
+
+def _parts(content: Content | None, fields: set[str] | None = None) -> list[Any]:
+    parts = () if content is None else content.iter_parts()
+    dumped = [part.model_dump(mode="json", exclude_none=True, include=fields) for part in parts]
+    return [part for part in dumped if any(value != "" for value in part.values())]
+
+
+def _rubrics(rubrics: Sequence[Rubric] | None) -> list[Any]:
+    return [[rubric.rubric_id, rubric.rubric_content.text_property, rubric.type] for rubric in rubrics or ()]
+
+
+def earlier_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None) -> str:
+    """The hash that older results have: of the whole case, with its notes and unknown keys."""
     content = _without(case.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
     simulated = dict(user_config or {}) if case.conversation_scenario is not None else None
     return _hash([content, simulated])
+
+
+def is_content(case: EvalCase, user_config: Mapping[str, Any] | None, fingerprint: str | None) -> bool:
+    """Whether a stored fingerprint is that of a case's content."""
+    return fingerprint in (case_fingerprint(case, user_config), earlier_fingerprint(case, user_config))
+
+
+def with_tape(content: str, tape: str) -> str:
+    """The fingerprint of a case whose tools are answered by a tape: head and base see the same answers."""
+    return _hash([content, tape]) if tape else content
 
 
 def metric_identity(

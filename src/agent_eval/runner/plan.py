@@ -34,8 +34,15 @@ from agent_eval.evalset.models import (
     EvalConfig,
     LoadedFile,
 )
-from agent_eval.results import RunError
-from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, metric_identity
+from agent_eval.results import CaseHistory, CaseReport, RunError
+from agent_eval.runner.fingerprints import (
+    MetricIdentity,
+    case_fingerprint,
+    earlier_fingerprint,
+    metric_identity,
+    session_of,
+    with_tape,
+)
 from agent_eval.runner.partition import Unit, turns_of, weigh
 from agent_eval.simulation import simulator_options
 
@@ -44,9 +51,6 @@ if TYPE_CHECKING:
 
 NO_JUDGE = "There is no key for any judge of its criteria"
 """Why a case is not run, or says nothing."""
-DEFAULT_APP_NAME = "EvaluationGenerator"
-DEFAULT_USER_ID = "test_user_id"
-"""The names of a session for a case without `session_input` (google-adk 2.13.0, measured)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +73,8 @@ class PlannedCase:
     """Hash of everything that the agent's answers depend on: the case's inputs and the agent's source."""
     content: str = ""
     """Hash of the case's content, see `fingerprints.case_fingerprint`."""
+    tape: str = ""
+    """Hash of the tape that is part of `content`."""
     identities: Mapping[str, MetricIdentity] = field(default_factory=dict)
     """How each metric is measured, by metric."""
     skip_reason: RunError | None = None
@@ -135,6 +141,17 @@ class Plan:
     def units(self) -> list[Unit]:
         """The cases as `partition` needs them."""
         return [Unit(case_id=case.case_id, fingerprint=case.content, turns=case.turns) for case in self.cases]
+
+    def rename_contents(self, stored: Collection[CaseReport | CaseHistory]) -> None:
+        """Gives cases that an older agent-eval has stored the fingerprints that equal contents have now."""
+        contents = {case.content for case in self.cases}
+        if all(old.fingerprint in contents for old in stored):
+            return
+        renamed = {
+            with_tape(earlier_fingerprint(case.case, case.user_config), case.tape): case.content for case in self.cases
+        }
+        for old in stored:
+            old.fingerprint = renamed.get(old.fingerprint, old.fingerprint)
 
     def hashes(self) -> dict[str, str]:
         """Hashes of the cases, their criteria and their agents: equal in all parts of a run."""
@@ -340,11 +357,7 @@ def _fingerprint(case: EvalCase, config: EvalConfig, agent: str, source: str) ->
 
 def given_by(case: EvalCase) -> dict[str, str]:
     """Hashes of what a case gives its agent before anything is answered, by what it is."""
-    start = case.session_input
-    session = [
-        *((start.app_name, start.user_id) if start else (DEFAULT_APP_NAME, DEFAULT_USER_ID)),
-        *((start.session_id, start.state) if start else (None, {})),
-    ]
+    session = session_of(case)
     messages = [turn.user_content.model_dump(mode="json", exclude_none=True) for turn in case.conversation or ()]
     parts = {"session": session, **{f"message {number}": message for number, message in enumerate(messages, 1)}}
     return {

@@ -17,7 +17,7 @@ from agent_eval.core.text import harmless
 from agent_eval.criteria import Criterion, Relabelled, build
 from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, Family, LoadedFile
 from agent_eval.results import FILES, CaseReport, CauseReport, MetricReport, Recording, RunReport
-from agent_eval.runner import StoredCase, case_fingerprint
+from agent_eval.runner import StoredCase, is_content
 from agent_eval_workbench.authoring.choosing import MOST_RUNS
 from agent_eval_workbench.authoring.expectation import FIELDS, Field, get
 
@@ -179,7 +179,7 @@ def _in_file(case: CaseReport, file: OpenFile | None) -> tuple[OpenFile, int, Ev
     if selected.conversation is None:
         hint = "Judge it by rubrics, or write a case of fixed messages."
         raise refuse("accept-scenario", case, "is a simulated conversation, which has no expectation.", hint)
-    if case_fingerprint(selected, file.loaded.config.user_simulator_config) != case.fingerprint:
+    if not is_content(selected, file.loaded.config.user_simulator_config, case.fingerprint):
         message = "asks or expects something else now than what was run."
         raise refuse("accept-changed", case, message, f"Run it again: `agent-eval run '{case.case_id}'`.")
     index = file.index_of(case.eval_id)

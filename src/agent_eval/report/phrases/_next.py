@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent_eval.core.text import first_line, listed, plural, shorten
 from agent_eval.forge import ACCEPT_RULES
-from agent_eval.gate.rule_effects import CASES_REMOVED
+from agent_eval.gate.rule_effects import CASES_REMOVED, CASES_REPLACED
 from agent_eval.gate.verdict import NO_SECRETS
 from agent_eval.report.phrases._causes import place_reference
 from agent_eval.report.phrases._words import as_often
@@ -74,6 +74,9 @@ _TAPES = frozenset(
     }
 )
 """Causes that end when the tapes are what the agent does."""
+
+
+_RESTORE = {CASES_REMOVED: "restore the cases, ", CASES_REPLACED: "restore what the cases ask and expect, "}
 
 
 def next_step(view: View) -> list[Step]:
@@ -200,8 +203,8 @@ def _failed(view: View) -> Iterator[Step]:
         yield _AGAIN
         return
     rules = report.rule_changes
-    if rules is not None and (first == CASES_REMOVED or (rules.only_here and rules.decides == "base")):
-        yield "restore the cases, " if first == CASES_REMOVED else "meet the base branch's rules, "
+    if rules is not None and (first in _RESTORE or (rules.only_here and rules.decides == "base")):
+        yield _RESTORE.get(first, "meet the base branch's rules, ")
         yield "or let a maintainer accept the change: "
         yield _how_to_accept(report)
         return
