@@ -48,7 +48,7 @@ from agent_eval.core.problem import Problem, Severity, docs_page
 from agent_eval.evalset.json.reading import parse_document
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models.criteria import CRITERION_MODELS, LlmBackedUserSimulatorConfig
-from agent_eval.evalset.models.schema import EvalConfig, EvalSet
+from agent_eval.evalset.models.schema import EvalConfig, EvalSet, Suite
 from agent_eval.evalset.parse.config import parse_config, read_config
 
 # What is said about eval sets, alone and together with their configs.
@@ -296,6 +296,156 @@ def test_load_suite__repositories(tmp_path: Path) -> None:
     check("golden_evalset_repositories.txt", "\n".join(blocks))
 
 
+# Files of other tools that have the names of ours.
+
+TSCONFIG = '{\n  // of the tests\n  "extends": "./tsconfig.json",\n  "compilerOptions": {"types": ["jest"],},\n}'
+TRPC_TURN = {"invocationId": "1", "userContent": {"role": "user", "content": "add 2 3"}, "tools": [{"name": "add"}]}
+TRPC = {"evalSetId": "math", "evalCases": [{"evalId": "add", "conversation": [TRPC_TURN]}]}
+RAG = {"testdata_path": "qa.jsonl", "requested_metrics": ["groundedness", "latency"], "target_url": "http://127.0.0.1"}
+FOREIGN: dict[str, Any] = {
+    "web/tsconfig.test.json": TSCONFIG,
+    "api/appsettings.test.json": {"Logging": {"LogLevel": {"Default": "Debug"}}, "ConnectionStrings": {"db": "x"}},
+    "web/jest.test.json": {"testEnvironment": "jsdom", "reporters": ["default"]},
+    "load/k6.test.json": {"scenarios": {"peak": {"executor": "shared-iterations"}}, "thresholds": {}},
+    "api/shop.test.json": {"info": {"name": "shop"}, "item": [{"name": "GET", "event": []}]},
+    "aws/event.test.json": {"events": [{"source": "aws.s3", "detail": {}}]},
+    "go/math.evalset.json": TRPC,
+    "bal/sessions.evalset.json": {"id": "1", "name": "s", "description": "", "threads": [{"id": "t", "traces": []}]},
+    "rules/basic.evalset.json": {"name": "basic", "rubrics": [{"id": "final_response_quality", "levels": [0, 1]}]},
+    "rag/qa.test.json": [{"question": "Who?", "ground_truth": "I", "contexts": []}],
+    "rag/queries.test.json": [{"query": "Who?", "answer": "I", "contexts": []}],
+    "dpo.test.json": [{"prompt": "Who?", "preference": "a"}],
+    "charts.test.json": [{"name": "sales", "data": [1, 2, 3]}],
+    "charts2.test.json": [{"name": "sales", "data": [{"x": 1, "y": 2}]}],
+    "lines.test.json": '{"messages": [{"role": "user"}]}\n{"messages": []}\n',
+    "broken.test.json": '{"compilerOptions": {"types": ["jest"]',
+    "words.test.json": ["a", "b"],
+    "utf16.test.json": TSCONFIG.encode("utf-16"),
+}
+FOREIGN_CONFIGS: dict[str, Any] = {
+    "host and port": {"host": "localhost", "port": 8080},
+    "of an evaluator of RAG": RAG,
+    "with comments": '{\n  // of the load test\n  "vus": 10,\n  "thresholds": {},\n}',
+    "of a judge": {"metrics": [{"name": "Correctness", "criteria": "Is it right?"}], "model_config": {"name": "m"}},
+    "a list": [{"url": "http://127.0.0.1"}],
+}
+OURS: dict[str, Any] = {
+    "a key of the set": {"eval_sets_id": "s", "eval_case": [case()]},
+    "no keys of the set": {"name": "s", "cases": [case()]},
+    "mixed spellings": {"evalSetId": "s", "evalCases": [case()]},
+    "half in camelCase": {"evalSetId": "s", "eval_cases": [case()]},
+    "a case in camelCase": {"evalId": "c", "conversation": []},
+    "a key of a turn": [{"qurey": "a", "reference": "b"}],
+    "a key of an expectation": [{"query": "a", "expected_tool_uses": []}],
+    "turns beside other keys": [{"query": "a", "reference": "b", "contexts": 1}, 0],
+    "a truncated set": '{"eval_set_id": "s", "eval_cases": [',
+    "a broken set without its id": '{"eval_cases": [{,',
+    "in single quotes": "{'eval_set_id': 's', 'eval_cases': []}",
+    "in YAML": "eval_set_id: s\neval_cases: []\n",
+    "a comment": '{"eval_set_id": "s", // mine\n "eval_cases": []}',
+    "its schema only": {"$schema": "https://example.com/eval-set.schema.json", "cases": []},
+    "a config": {"criteria": {"response_match_score": 1}},
+    "a result": {"eval_set_result_id": "r", "eval_case_results": []},
+    "a session": {"id": "1", "appName": "bot", "userId": "u", "events": []},
+    **{f"nothing: {text!r}": text for text in ("", " ", "{}", "[]", "{", "null", "5", '"eval"')},
+}
+OUR_CONFIGS: dict[str, Any] = {
+    "a typo": {"critera": {"response_match_score": 1}},
+    "a typo, and no metric of ours": {"crteria": {"mine": 1}},
+    "nothing to gate": {"criteria": {}},
+    "no key": {},
+    "another shape": {"eval_metrics": [{"name": "accuracy", "threshold": 1}]},
+    "another shape, too": {"metrics_to_run": ["response_match_score"]},
+    "criteria without their key": {"tool_trajectory_avg_score": 1.0},
+    "criteria below another key": {"evaluation": {"criteria": {"mine": 1}}},
+    "only a simulator": {"user_simulator_config": {}},
+    "only a simulator, in camelCase": {"userSimulatorConfig": {}},
+    "a trailing comma": '{"criteria": {"response_match_score": 1,}}',
+    "truncated": '{"criteria": {"resp',
+    "its schema only": {"$schema": "https://example.com/test-config.schema.json", "port": 1},
+}
+
+
+def foreign_in(root: Path, *targets: str, **options: Any) -> tuple[Suite, list[str]]:
+    suite = load_suite(root, targets, **options)
+    return suite, [str(problem.file) for problem in suite.problems if problem.code == "foreign-file"]
+
+
+def test_load_suite__files_of_other_tools_are_named_and_not_run(tmp_path: Path) -> None:
+    for path, value in FOREIGN.items():
+        if isinstance(value, bytes):
+            (tmp_path / path).write_bytes(value)
+        else:
+            write(tmp_path / path, value)
+    suite, foreign = foreign_in(tmp_path)
+    assert foreign == sorted(FOREIGN)
+    assert [problem.code for problem in suite.errors] == ["no-eval-files"], "nothing was evaluated"
+    write(tmp_path / "ours.evalset.json", ONE)
+    suite, foreign = foreign_in(tmp_path)
+    assert (foreign, [file.path for file in suite.files]) == (sorted(FOREIGN), ["ours.evalset.json"])
+    assert not suite.errors and suite.file_count == 1
+    said = "".join(f"{problem.message} {problem.hint}" for problem in suite.problems)
+    assert said.count("`exclude`") == len(FOREIGN)
+    assert not re.search("[Dd]elete|[Rr]ename|migrate", said)
+    exclude = ["*.test.json", "go/", "bal/", "rules/"]
+    assert foreign_in(tmp_path, exclude=exclude)[0].problems == ()
+    for path in FOREIGN:
+        suite, foreign = foreign_in(tmp_path, path, "ours.evalset.json")
+        assert suite.errors and not foreign, f"{path} is named, so that it is an error"
+        assert path.startswith("go/") or not re.search("[Dd]elete|[Rr]ename|migrate", str(suite.errors))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_load_suite__a_mistake_in_an_eval_file_is_an_error_with_its_hint(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "a.test.json", OURS[name])
+    write(tmp_path / "b.test.json", ONE)
+    suite, foreign = foreign_in(tmp_path)
+    assert not foreign
+    assert {problem.file for problem in suite.errors} == {"a.test.json"}
+    assert all(problem.hint for problem in suite.errors)
+
+
+@pytest.mark.parametrize("name", FOREIGN_CONFIGS)
+@pytest.mark.parametrize("file", ["test_config.json", "eval_config.json"])
+def test_config_finder__a_config_of_another_tool_is_passed_over(name: str, file: str, tmp_path: Path) -> None:
+    """What is above it applies, or what is beside it, or the defaults."""
+    write(tmp_path / "evals/a.test.json", ONE)
+    write(tmp_path / "evals" / file, FOREIGN_CONFIGS[name])
+    suite, foreign = foreign_in(tmp_path)
+    assert (foreign, suite.files[0].config.source, suite.errors) == ([f"evals/{file}"], None, ())
+    assert "`exclude`" in str(suite.problems) and "`config`" in str(suite.problems)
+    assert "elete" not in str(suite.problems)
+    write(tmp_path / "test_config.json", scored(0.5))
+    assert foreign_in(tmp_path)[0].files[0].config.source == "test_config.json"
+    [other] = {"test_config.json", "eval_config.json"} - {file}
+    write(tmp_path / "evals" / other, scored(0.5))
+    suite, foreign = foreign_in(tmp_path, exclude=[f"evals/{file}"])
+    assert (foreign, suite.files[0].config.source, suite.problems) == ([], f"evals/{other}", ())
+    assert foreign_in(tmp_path, config=Path("evals") / file)[0].errors, "it is named"
+
+
+@pytest.mark.parametrize("name", OUR_CONFIGS)
+def test_config_finder__a_mistake_in_a_config_is_an_error(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "a.test.json", ONE)
+    write(tmp_path / "test_config.json", OUR_CONFIGS[name])
+    suite, foreign = foreign_in(tmp_path)
+    assert not foreign and {problem.file for problem in suite.errors} == {"test_config.json"}
+
+
+def test_config_finder__exclude_reaches_configs(tmp_path: Path) -> None:
+    """Says so of one with criteria; that of a file that is run although it is excluded applies."""
+    write(tmp_path / "evals/a.test.json", ONE)
+    write(tmp_path / "evals/test_config.json", scored(0.5))
+    suite = load_suite(tmp_path, exclude=["test_config.json"])
+    assert [(problem.code, problem.file) for problem in suite.problems] == [
+        ("config-excluded", "evals/test_config.json")
+    ]
+    assert suite.files[0].config.source is None
+    for exclude in (["/test_config.json"], ["evals/"]):
+        suite = load_suite(tmp_path, ["evals/a.test.json"], exclude=exclude)
+        assert (suite.files[0].config.source, suite.problems) == ("evals/test_config.json", ())
+
+
 # Config files: where they are found, what they may hold, what becomes of it.
 
 
@@ -487,7 +637,7 @@ def test_schemas__agree_on_mutated_files(data: st.DataObject) -> None:
 SOURCES = [ROOT / "src" / "agent_eval", ROOT / "src" / "agent_eval_workbench"]
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 MAKERS: dict[str, int | None] = {
-    **dict.fromkeys(("Problem", "NoChoice", "_Finding", "refusal", "TableReader"), None),
+    **dict.fromkeys(("Problem", "NoChoice", "_Finding", "refusal", "TableReader", "_found"), None),
     **dict.fromkeys(("refuse", "error", "notice", "_error", "warning", "edit_problem"), 0),
     **{"_file_error": 1, "problem": 1, "finding": 2},
 }

@@ -31,7 +31,7 @@ def load_suite(
     Args:
         root: The repository.
         targets: Files, directories and globs relative to the root, optionally with `:id1,id2`. Empty: the root.
-        exclude: .gitignore patterns of files and directories to skip.
+        exclude: .gitignore patterns of files, configs and directories to skip.
         config: The config of all files, instead of the nearest one to each.
         initial_session: A JSON file with the initial session of legacy test files (lists of turns).
         skip: Directories not to search; files that are no eval files.
@@ -52,7 +52,9 @@ def _load_suite(root: Path, discovery: Discovery, *, config: Path | None, initia
         session_file = absolute(root / initial_session)
         session, session_problems = read_session(session_file, name_of(session_file, root))
         problems += session_problems
-    configs = ConfigFinder(root=root, override=None if config is None else absolute(root / config))
+    configs = ConfigFinder(
+        root=root, override=None if config is None else absolute(root / config), exclude=discovery.exclude
+    )
     loaded: list[LoadedFile] = []
     ids: dict[str, list[str]] = {}
     unused_session = session is not None

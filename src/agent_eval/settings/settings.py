@@ -44,8 +44,8 @@ class Settings:
     )
     exclude: tuple[str, ...] = option(
         FILES,
-        "Skip files and directories that match one of these patterns (.gitignore syntax). Separate patterns "
-        "with spaces in the input; repeat the flag.",
+        "Skip files, configs and directories that match one of these patterns (.gitignore syntax). Separate "
+        "patterns with spaces in the input; repeat the flag.",
     )
     config: Path | None = option(
         FILES, "A test_config.json for all eval files, instead of the nearest one to each file."

@@ -20,7 +20,7 @@ from agent_eval.evalset.discovery._listing import (
     only_tracked_files,
     right_name,
 )
-from agent_eval.evalset.parse import CONFIG_NAMES
+from agent_eval.evalset.parse import CONFIG_NAMES, foreign_eval_file
 from agent_eval.evalset.paths import absolute, dangling_link, is_utf8, name_of, repository_of, searched
 
 _MOST_LOOKED_AT = 200
@@ -48,6 +48,8 @@ class Discovery:
     groups: list[tuple[Selector, list[str]]] = field(default_factory=list)
     """Each selector with ids, and the names of its files. Each id must match a case of one of these files."""
     problems: list[Problem] = field(default_factory=list)
+    exclude: PathPatterns = field(default_factory=lambda: PathPatterns([]))
+    """Files and directories to skip, also for configs."""
 
 
 def discover(
@@ -63,7 +65,7 @@ def discover(
     does not ignore and that are not in a virtual environment or `node_modules`. Links are followed if they point inside
     the root. A glob selects among the files that a search of its directory finds. Files that a target names are
     selected whatever their names, even if git ignores them. Ignore rules don't apply inside a target directory that git
-    ignores.
+    ignores. A file of another tool is not selected; it is an error if a target names it.
 
     Args:
         root: The repository; absolute, or relative to the working directory.
@@ -73,15 +75,20 @@ def discover(
     """
     root = absolute(root)
     discovery = Discovery()
+    discovery.exclude = _exclude(exclude, discovery.problems)
     search = _Search(
         root=root,
-        exclude=_exclude(exclude, discovery.problems),
+        exclude=discovery.exclude,
         skip=frozenset(absolute(path) for path in skip),
     )
     ids: dict[Path, list[str]] = {}
     empty: list[str] = []
     for selector in selectors_of(root, targets):
-        files = _resolve(root, selector, search, discovery.problems)
+        named = (root / selector.path).is_file()
+        resolved = _resolve(root, selector, search, discovery.problems)
+        foreign = {path: foreign_eval_file(path, name_of(path, root), named=named) for path in resolved}
+        discovery.problems += filter(None, foreign.values())
+        files = [path for path in resolved if foreign[path] is None]
         for path in files:
             ids.setdefault(path, []).extend(selector.ids)
         if not files and (root / selector.path).is_dir():

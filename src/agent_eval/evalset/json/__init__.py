@@ -1,6 +1,6 @@
 """JSON files with the position of every value: syntax, reading, writing, changing."""
 
-from agent_eval.evalset.json._syntax import ONE_DOCUMENT
+from agent_eval.evalset.json._syntax import ONE_DOCUMENT, extras
 from agent_eval.evalset.json.patching import (
     PatchError,
     eval_set_text,

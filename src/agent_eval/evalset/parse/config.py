@@ -11,11 +11,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agent_eval.core.files import MAX_SETTINGS, read_regular
+from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, has_error
 from agent_eval.core.selectors import nearby
 from agent_eval.evalset.json import Document, JsonPath, read_document
 from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalConfig, LlmAudioUserSimulatorConfig
 from agent_eval.evalset.parse.criteria import criterion, hint_for_key, read_criteria
+from agent_eval.evalset.parse.foreign import why_not_read
 from agent_eval.evalset.parse.scenarios import check_simulator
 from agent_eval.evalset.parse.shape import did_you_mean, keys_of, shape_problems, spellings
 from agent_eval.evalset.paths import dangling_link, name_of
@@ -91,15 +93,18 @@ class ConfigFinder:
     root: Path
     override: Path | None = None
     """Applies to every file."""
+    exclude: PathPatterns = field(default_factory=lambda: PathPatterns([]))
+    """Of configs that don't apply to files that it does not match, too."""
     problems: list[Problem] = field(default_factory=list)
     """The problems of the configs read so far."""
     _read: dict[Path, EvalConfig | None] = field(default_factory=dict)
-    _nearest: dict[Path, Path | None] = field(default_factory=dict)
+    _nearest: dict[tuple[Path, bool], Path | None] = field(default_factory=dict)
     _default: EvalConfig = field(default_factory=default_config)
 
     def for_file(self, path: Path) -> EvalConfig | None:
         """The config of an eval file; None if it has an error."""
-        config = self.override or self._find(path.parent)
+        # The directory of a file that is run although it is excluded may be excluded with its config.
+        config = self.override or self._find(path.parent, not self.exclude.match(name_of(path, self.root)))
         if config is None:
             return self._default
         if config not in self._read:
@@ -121,17 +126,22 @@ class ConfigFinder:
             ]
         return read_config(path, name_of(path, self.root))
 
-    def _find(self, directory: Path) -> Path | None:
-        if directory not in self._nearest:
+    def _find(self, directory: Path, filtered: bool) -> Path | None:
+        if (directory, filtered) not in self._nearest:
             # Includes broken links, so that the defaults don't apply instead.
-            configs = [directory / name for name in CONFIG_NAMES if os.path.lexists(directory / name)]
+            found = [directory / name for name in CONFIG_NAMES if os.path.lexists(directory / name)]
+            excluded = [path for path in found if filtered and self.exclude.match(name_of(path, self.root))]
+            others = {path: why_not_read(path, name_of(path, self.root), excluded=path in excluded) for path in found}
+            self.problems += filter(None, others.values())
+            configs = [path for path in found if path not in excluded and others[path] is None]
             if len(configs) > 1:
                 self._warn_of_two(configs)
-            if not configs:
+            if not found:
                 self.problems += _misnamed(directory, self.root)
             inside = directory != self.root and directory.is_relative_to(self.root)
-            self._nearest[directory] = configs[0] if configs else self._find(directory.parent) if inside else None
-        return self._nearest[directory]
+            above = self._find(directory.parent, filtered) if inside and not configs else None
+            self._nearest[directory, filtered] = configs[0] if configs else above
+        return self._nearest[directory, filtered]
 
     def _warn_of_two(self, configs: list[Path]) -> None:
         self.problems.append(

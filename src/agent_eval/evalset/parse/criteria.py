@@ -50,8 +50,8 @@ def read_criteria(document: Document) -> tuple[list[CriterionConfig], list[Probl
                 "no-criteria",
                 "The config has no criteria, so nothing would be gated.",
                 path=("criteria",),
-                hint='Add some, e.g. "criteria": {"tool_trajectory_avg_score": 1.0}, or delete the file to use ADK\'s '
-                "defaults.",
+                hint='Add some, e.g. "criteria": {"tool_trajectory_avg_score": 1.0}. If the file is another tool\'s, '
+                "`exclude` leaves it out, and `config` names yours.",
             )
         ]
     custom = _custom_names(document.value)
