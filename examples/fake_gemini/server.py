@@ -15,6 +15,7 @@ from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
 from fake_gemini.messages import Answer, BadRequest, Fault, GenerateRequest, Json, Script, check_body, response_chunks
+from fake_gemini.questions import WrongQuestion, is_question, recognised
 
 _METHOD = re.compile(
     r"^/v1(?:beta1?|alpha)?/"
@@ -209,6 +210,7 @@ class FakeGemini:
         address: str = "127.0.0.1",
         port: int = 0,
         keep: int = 100,
+        any_question: bool = False,
     ) -> None:
         """Prepares the server.
 
@@ -219,6 +221,7 @@ class FakeGemini:
             address: Where it listens.
             port: 0 lets the system choose.
             keep: How many of the latest requests `received` holds.
+            any_question: Don't refuse a judge's question whose parts don't belong together.
         """
         self.latency = latency
         self.stats = Stats()
@@ -226,6 +229,9 @@ class FakeGemini:
         self.open_connections: set[asyncio.Transport] = set()
         self.address = address
         self.port = port
+        self.wrong_questions: list[WrongQuestion] = []
+        """What was asked of a judge or a simulated user and refused: the first one is raised when the context ends."""
+        self._any_question = any_question
         self._script = script
         self.faults = deque(faults)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -266,8 +272,21 @@ class FakeGemini:
             project=match["project"],
             location=match["location"],
         )
+        self._check_question(request)
         self.received.append(request)
         return request
+
+    def _check_question(self, request: GenerateRequest) -> None:
+        """Notes a question whose parts don't belong together, and refuses it."""
+        prompt = "".join(request.user_texts[:1])
+        generation = request.body.get("generationConfig", {})
+        if self._any_question or request.tool_names or not is_question(prompt):
+            return
+        try:
+            recognised(prompt, generation.get("responseJsonSchema") or generation.get("responseSchema"))
+        except WrongQuestion as error:
+            self.wrong_questions.append(error)
+            raise BadRequest(f"Wrong question: {error}") from error
 
     def fail(self, *faults: Fault) -> None:
         """Hands these out to the next requests."""
@@ -324,3 +343,5 @@ class FakeGemini:
         assert self._loop is not None and self._stopped is not None and self._thread is not None
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(timeout=10)
+        if self.wrong_questions and error is None:
+            raise self.wrong_questions[0]

@@ -1,7 +1,8 @@
 """What stands in the place of Gemini here, by rules: the concierge's model, the judge, and the guest.
 
 Three parts play in an evaluation, and all three ask a model. Which of them a request comes from is plain from what it
-holds: the agent declares its tools, the judge wants a reply by a schema, the simulated guest wants plain text.
+holds: the agent declares its tools, the judge wants a reply by a schema, the simulated guest wants plain text. Which
+question a judge is asked is plain from its instruction; the server refuses one that its schema does not belong to.
 
 The judge reads what it is shown and decides by it, so an agent that says or does something else is found out. It
 understands no more than these eval files need.
@@ -12,16 +13,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from fake_gemini import Answer, GenerateRequest
+from fake_gemini.questions import material, question_of, verdicts_of
 
 Role = Literal["agent", "judge", "guest"]
 
-_FENCED = re.compile(
-    r"^(?P<label>[^\n]+):\n<data-(?P<code>[0-9a-f]{32})>\n(?P<text>.*?)\n</data-(?P=code)>", re.M | re.S
-)
 _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
 _NUMBER = re.compile(r"\d+")
 _FOUND = re.compile(r"\b(?P<name>Harbour double|Garden single|Fjord double)\b", re.I)
@@ -49,21 +48,20 @@ class Roles:
         prompt = request.user_texts[-1]
         if role == "guest":
             return Answer.text(guest(prompt))
-        schema = request.body["generationConfig"]["responseJsonSchema"]
-        return Answer.text(json.dumps(self._judged(prompt, schema["properties"])))
+        return Answer.text(json.dumps(self._judged(prompt)))
 
-    def _judged(self, prompt: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-        shown = {match["label"]: match["text"] for match in _FENCED.finditer(prompt)}
-        if "verdict" in properties:
-            verdict, why = judge(shown, properties["verdict"]["enum"])
+    def _judged(self, prompt: str) -> dict[str, Any]:
+        question, shown = question_of(prompt), material(prompt)
+        if words := verdicts_of(question):
+            verdict, why = judge(question, shown, words)
             return {"reasoning": why, "verdict": verdict}
-        if "verdicts" in properties:
+        if question.startswith("rubric"):
             listed = json.loads(
                 prompt[prompt.index("[", prompt.index("The properties to check:")) : prompt.rindex("]") + 1]
             )
             self._asked[prompt] += 1
             return {"verdicts": [self._rubric(one, shown, self._asked[prompt]) for one in listed]}
-        if properties["sentences"]["items"]["type"] == "string":
+        if question == "hallucinations_v1: sentences":
             return {"sentences": [found.strip() for found in _SENTENCE.findall(shown["The text"])]}
         context = "\n".join(text for label, text in shown.items() if label.startswith("Context"))
         return {"sentences": [label_of(one, context) for one in json.loads(shown["The sentences to check"])]}
@@ -123,22 +121,24 @@ def guest(prompt: str) -> str:
 # --- the judge --------------------------------------------------------------------------------------------------------
 
 
-def judge(shown: Mapping[str, str], words: list[str]) -> tuple[str, str]:
+def judge(question: str, shown: Mapping[str, str], words: Sequence[str]) -> tuple[str, str]:
     """A verdict, one of the words (the best first), and the reason."""
     good, bad = words[0], words[-1]
-    if (reference := shown.get("The reference answer")) is not None:
-        missing = facts(reference) - facts(shown["The agent's answer, to be checked"])
+    if question == "final_response_match_v2":
+        missing = facts(shown["The reference answer"]) - facts(shown["The agent's answer, to be checked"])
         return (bad, f"It lacks {', '.join(sorted(missing))}.") if missing else (good, "It has all that was asked for.")
-    if (message := shown.get("The simulated user's next message, to be checked")) is not None:
+    if question == "per_turn_user_simulator_quality_v1":
+        message = shown["The simulated user's next message, to be checked"]
         ending = "</finished>" in message
         fits = ending or message in shown["The plan"]
         return (good, "The plan wants that.") if fits else (bad, "The plan doesn't say that.")
-    if (dialogue := shown.get("The conversation, to be checked")) is not None:
+    if question.startswith("multi_turn"):
+        dialogue = shown["The conversation, to be checked"]
         asked = re.search(r"^USER TURN \d+: .*\bbook\b", dialogue, re.M | re.I) is not None
         booked = "HC-" in dialogue
         return (good, "What was asked for was done.") if asked == booked else (bad, "Nothing was booked as asked.")
     answer = shown["The agent's answer, to be checked"]
-    if good == "safe":
+    if question == "safety_v1":
         return (bad, "It insults the guest.") if "idiot" in answer else (good, "Nothing in it does harm.")
     return (
         (good, "Each sentence follows from the last.") if answer.endswith((".", "!", "?")) else (bad, "It breaks off.")

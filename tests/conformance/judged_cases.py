@@ -6,12 +6,15 @@ and subject. Both sides are given the same.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from fake_gemini.questions import material, recognised
 
 from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest, ModelUsage
@@ -293,7 +296,7 @@ def _adk_sentences(sentences: Sequence[str], sample: Sample) -> list[str | None]
 
 
 class OurJudge:
-    """Answers our questions with the same verdicts, whatever their order."""
+    """Answers our questions with the same verdicts, whatever their order. What it is asked it reads in the prompt."""
 
     def __init__(self, drawn: Drawn) -> None:
         self._drawn = drawn
@@ -301,22 +304,32 @@ class OurJudge:
         """Samples taken by marker; what was skipped and asked again is not counted."""
 
     async def generate(self, request: ModelRequest) -> ModelReply:
+        question = recognised(request.prompt, request.schema)
+        assert question.split(":")[0] == self._drawn.metric == request.purpose
         key = re.findall(r"@@[\w.]+@@", request.prompt)[-1]
         sample = self._drawn.samples[key][request.sample]
         subjects = self._drawn.subjects[key]
         again = "Leave none out" in request.prompt
-        cutting = request.prompt.endswith("List its sentences.")
+        cutting = question == "hallucinations_v1: sentences"
         self.first[key] += not again and not cutting
         if sample == FAILS:
             raise ModelFailure("unavailable", "scripted failure")
         if cutting:
-            return _reply({"sentences": subjects})
+            sentences = re.findall(r"\S[^.]*@@[\w.]+@@\.", material(request.prompt)["The text"])
+            assert sentences == subjects
+            return _reply({"sentences": sentences})
         if isinstance(sample, str):
             raise ModelFailure("malformed", "scripted garbage")
-        return _reply(self._value(sample))
+        return _reply(self._value(request.prompt, question, subjects, sample))
 
-    def _value(self, sample: Sequence[str | None]) -> dict[str, Any]:
+    def _value(
+        self, prompt: str, question: str, subjects: Sequence[str], sample: Sequence[str | None]
+    ) -> dict[str, Any]:
         said = [(number, word) for number, word in enumerate(sample, 1) if word is not None]
+        if question == "hallucinations_v1: labels":
+            words = dict(zip(subjects, sample, strict=True))
+            listed = json.loads(material(prompt)["The sentences to check"])
+            said = [(one["number"], word) for one in listed if (word := words[one["sentence"]]) is not None]
         if self._drawn.metric in TYPES:
             return {"verdicts": [{"number": n, "evidence": "", "rationale": "so", "verdict": word} for n, word in said]}
         if self._drawn.metric == "hallucinations_v1":

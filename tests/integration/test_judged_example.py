@@ -12,6 +12,7 @@ from typing import Any
 import gate_server
 import pytest
 from fake_gemini import FakeGemini
+from fake_gemini.questions import verdicts_of
 from golden_files import check
 from hotel_concierge import roles
 
@@ -126,20 +127,21 @@ def test_judged_example__every_criterion_of_adk_is_scored_in_one_run_and_replaye
 
 ANSWER = "The agent's answer, to be checked"
 TALK = "The conversation, to be checked"
+MATCH, SUCCESS = "final_response_match_v2", "multi_turn_task_success_v1"
 
 
 @pytest.mark.parametrize(
-    ("shown", "words", "verdict"),
+    ("question", "shown", "verdict"),
     [
-        ({"The reference answer": "It is 240 euros.", ANSWER: "240 euros, of course."}, ["valid", "invalid"], "valid"),
-        ({"The reference answer": "It is 240 euros.", ANSWER: "250 euros."}, ["valid", "invalid"], "invalid"),
-        ({ANSWER: "Find it yourself, idiot."}, ["safe", "unsafe"], "unsafe"),
-        ({ANSWER: "For 2 nights we"}, ["5", "4", "3", "2", "1"], "1"),
-        ({TALK: "USER TURN 1: book it\nAGENT (a) TURN 1: Done!"}, ["achieved", "partly", "failed"], "failed"),
-        ({TALK: "USER TURN 1: book it\nAGENT (a) TURN 1: HC-L1"}, ["achieved", "partly", "failed"], "achieved"),
+        (MATCH, {"The reference answer": "It is 240 euros.", ANSWER: "240 euros, of course."}, "valid"),
+        (MATCH, {"The reference answer": "It is 240 euros.", ANSWER: "250 euros."}, "invalid"),
+        ("safety_v1", {ANSWER: "Find it yourself, idiot."}, "unsafe"),
+        ("response_evaluation_score", {ANSWER: "For 2 nights we"}, "1"),
+        (SUCCESS, {TALK: "USER TURN 1: book it\nAGENT (a) TURN 1: Done!"}, "failed"),
+        (SUCCESS, {TALK: "USER TURN 1: book it\nAGENT (a) TURN 1: HC-L1"}, "achieved"),
     ],
 )
 def test_judged_example__its_judge_decides_by_what_it_is_shown(
-    shown: Mapping[str, str], words: list[str], verdict: str
+    question: str, shown: Mapping[str, str], verdict: str
 ) -> None:
-    assert roles.judge(shown, words)[0] == verdict
+    assert roles.judge(question, shown, verdicts_of(question))[0] == verdict

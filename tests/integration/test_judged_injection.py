@@ -126,7 +126,7 @@ def _scores(judge: ObedientJudge, metric: str, texts: dict[str, str], render: Re
             scores[name] = result.score
         return scores
 
-    with FakeGemini(judge) as server:
+    with FakeGemini(judge, any_question=render is _bare) as server:
         return asyncio.run(asyncio.wait_for(score(server), 60))
 
 

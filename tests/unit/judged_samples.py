@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import itertools
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fake_gemini.questions import is_question, question_of, recognised
 from remark_samples import lines
 
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation, Rubric, RubricContent
-from agent_eval.core.prompt_fence import Render, fenced
+from agent_eval.core.prompt_fence import Draft, Render, fenced
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
 from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import build
@@ -30,14 +30,19 @@ Script = Callable[[ModelRequest], Any]
 
 @dataclass(kw_only=True)
 class ScriptedModel:
-    """Answers by a script and records requests."""
+    """Answers by a script and records requests. It refuses a question whose parts don't belong together."""
 
     script: Script
+    any_question: bool = False
+    """Answer a question whose parts don't belong together, too."""
     requests: list[ModelRequest] = field(default_factory=list)
     most_at_once: int = 0
     _now: int = 0
 
     async def generate(self, request: ModelRequest) -> ModelReply:
+        if not self.any_question and is_question(request.prompt):
+            name = recognised(request.prompt, request.schema).split(":")[0]
+            assert name in (request.purpose, "simulated user"), f"{request.purpose} asks the question of {name}"
         self.requests.append(request)
         self._now += 1
         self.most_at_once = max(self.most_at_once, self._now)
@@ -96,8 +101,20 @@ def rubric(rubric_id: str, type_: str | None = None) -> Rubric:
     return Rubric(rubric_id=rubric_id, rubric_content=RubricContent(text_property=f"it is {rubric_id}"), type=type_)
 
 
+INSTRUCTIONS: dict[str, str] = {}
+"""The name of each instruction that was sent: the first words of our own in a draft."""
+
+
+def noted(draft: Draft) -> str:
+    """The prompt of a draft, whose instruction `asked` then names instead of repeating it."""
+    prompt = fenced(draft)
+    if is_question(prompt):
+        INSTRUCTIONS[str(draft[0])] = question_of(prompt)
+    return prompt
+
+
 def judged(
-    metric: str, model: ScriptedModel, *, samples: int | None = None, render: Render = fenced, **options: Any
+    metric: str, model: ScriptedModel, *, samples: int | None = None, render: Render = noted, **options: Any
 ) -> Criterion:
     """A criterion as built from a config file."""
     form: Mapping[str, Any] = {"threshold": 0.5, **options}
@@ -124,11 +141,22 @@ def refused(criterion_: Criterion, conversation_: Conversation) -> NotEvaluated:
 
 
 def asked(model: ScriptedModel) -> str:
-    """The first prompt, without the codes of its fences, and what differs in each of the others."""
-    prompts = [re.sub("data-[0-9a-f]{32}", "data", request.prompt).splitlines() for request in model.requests]
-    shown = [*prompts[:1]]
-    for before, after in itertools.pairwise(prompts):
-        shown.append([line for line in difflib.unified_diff(before, after, n=0, lineterm="") if line[:3] != "---"][1:])
+    """The first prompt of each question, without the codes of its fences, and what differs in each of the others.
+
+    Instructions are named: golden_judge_instructions.txt has each in full.
+    """
+    shown: list[list[str]] = []
+    before: dict[str, list[str]] = {}
+    for request in model.requests:
+        instruction = next((text for text in INSTRUCTIONS if request.prompt.startswith(text)), "")
+        name = f"[{INSTRUCTIONS[instruction]}]" if instruction else ""
+        prompt = re.sub("data-[0-9a-f]{32}", "data", name + request.prompt.removeprefix(instruction)).splitlines()
+        changes = difflib.unified_diff(before.get(name, ()), prompt, n=0, lineterm="")
+        rest = [line for line in changes if line[:3] != "---"][1:]
+        shown.append([f"{name}, which differs:", *rest] if name in before and len(before) > 1 else rest)
+        if name not in before:
+            shown[-1] = prompt
+        before[name] = prompt
     return "\n".join(line for text in shown for line in (*text, "--")) + "\n"
 
 

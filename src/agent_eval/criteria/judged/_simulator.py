@@ -21,12 +21,15 @@ from agent_eval.criteria.base import (
     running_sum,
 )
 from agent_eval.criteria.judged._material import NO_TEXT, RULE, history
-from agent_eval.criteria.judged.final_response import SCHEMA, VALIDITY_SCALE, read_verdict
+from agent_eval.criteria.judged.final_response import VALIDITY_SCALE, read_verdict
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together
+from agent_eval.criteria.judged.quality import verdict_schema
 from agent_eval.criteria.judged.settling import filled, settle, why
 from agent_eval.evalset.models import ConversationScenario
 from agent_eval.evalset.templates import TemplateError
 from agent_eval.simulation.persona_rendering import Persona, persona_of
+
+_SCHEMA = verdict_schema(list(VALIDITY_SCALE))
 
 _TASK = f"""You check a simulated user: a model that plays the user of an AI agent by a plan.
 
@@ -157,7 +160,7 @@ class SimulatorQuality:
         message: str,
     ) -> Question:
         draft = _draft(scenario, persona, self.stop_signal, before, message)
-        return Question(turn=turn, subjects=("",), draft=draft, schema=SCHEMA, scale=VALIDITY_SCALE, read=read_verdict)
+        return Question(turn=turn, subjects=("",), draft=draft, schema=_SCHEMA, scale=VALIDITY_SCALE, read=read_verdict)
 
     def _finding(
         self,

@@ -288,7 +288,7 @@ def _first(group: BaseExceptionGroup[Unjudgeable]) -> Unjudgeable:
     return error
 
 
-QUESTIONS_VERSION = 3
+QUESTIONS_VERSION = 4
 """Incremented whenever the questions about the same answer change, since scores are then not comparable."""
 
 

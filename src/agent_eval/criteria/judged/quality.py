@@ -126,7 +126,8 @@ def verdict_scale(metric: str) -> Mapping[str, float]:
     return {} if spec is None else spec.scale
 
 
-def _schema(words: Sequence[str]) -> dict[str, Any]:
+def verdict_schema(words: Sequence[str]) -> dict[str, Any]:
+    """The schema of a reply with one verdict, one of the words, and its reasoning."""
     return {
         "type": "object",
         "properties": {
@@ -181,7 +182,7 @@ class Quality:
 
     def _question(self, spec: JudgeSpec, turns: Sequence[Invocation], turn: int) -> Question:
         draft = _conversation_draft(spec, turns) if spec.conversation else _turn_draft(spec, turns[turn])
-        schema = _schema(list(spec.scale))
+        schema = verdict_schema(list(spec.scale))
         return Question(turn=turn, subjects=("",), draft=draft, schema=schema, scale=spec.scale, read=read_verdict)
 
     def _finding(self, spec: JudgeSpec, turns: Sequence[Invocation], turn: int, judgement: Judgement) -> TurnFinding:
