@@ -8,7 +8,7 @@ unexport VIRTUAL_ENV
 # actionlint calls shellcheck, npm calls node, the container tests call act.
 lint lint-page test-browser test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-broken demo-judged test test-slow test-all crossings test-browser lint lint-page format conformance nightly test-container bench bench-errors bench-end-to-end lock site clean
+.PHONY: help demo demo-broken demo-judged test test-slow test-all crossings test-browser lint lint-page format conformance nightly test-container bench bench-errors bench-end-to-end findings lock site clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 24
@@ -55,7 +55,7 @@ lint: .venv/ready lint-page ## All static checks
 	$(BIN)/actionlint
 	$(BIN)/zizmor --offline --quiet --persona auditor .
 	$(BIN)/hadolint Dockerfile
-	$(BIN)/shellcheck .ci/run .ci/engine
+	$(BIN)/shellcheck .ci/run .ci/engine findings/*.sh
 
 lint-page: $(PAGE_CHECKS)/node_modules/ready ## Checks of report.html's JavaScript only
 	$(PAGE_CHECKS)/node_modules/.bin/tsc -p $(PAGE_CHECKS)
@@ -92,6 +92,10 @@ lock: $(UV) ## Update the locked versions after a change in pyproject.toml; UPGR
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/run.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --group dev --group lint --group container --group browser \
 		--constraint requirements/run.txt --output-file requirements/dev.txt
+
+findings: ## Run the scripts of findings/: surprises about outside software, which a new version may end
+	@failed=; for script in findings/*.sh; do echo "=== $$script"; ./$$script || failed="$$failed $$script"; done; \
+		[ -z "$$failed" ] || { echo "no longer so:$$failed"; exit 1; }
 
 site: $(UV) ## Build the documentation's site, with search, in .site/html
 	python3 tools/site_of_docs.py

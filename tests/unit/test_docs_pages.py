@@ -68,7 +68,9 @@ from agent_eval_workbench.commands.flaky import FlakyReport, Proposal, render_to
 HOUSES = ("agent_eval", "agent_eval_workbench")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PAGES = [
-    path for folder in (".", "docs", "benchmarks", "tests", "examples") for path in sorted((ROOT / folder).glob("*.md"))
+    path
+    for folder in (".", "docs", "benchmarks", "findings", "tests", "examples")
+    for path in sorted((ROOT / folder).glob("*.md"))
 ]
 
 
