@@ -60,7 +60,7 @@ def cut(text: str, limit: int) -> str:
     while moved:
         moved = False
         for value in _ENVIRONMENT:
-            for form in (value, json.dumps(value)[1:-1], html.escape(value)):
+            for form in (value, json.dumps(value)[1:-1], html.escape(value), repr(value)[1:-1]):
                 start = text.find(form, max(end - len(form) + 1, 0), end + len(form) - 1)
                 if -1 < start < end:
                     end, moved = start, True

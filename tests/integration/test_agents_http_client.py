@@ -43,7 +43,7 @@ async def test_client__headers_go_to_the_agents_origin_only_and_are_masked_in_an
         await client.request("GET", own.url.replace("127.0.0.1", "localhost"))
         await client.close()
     assert own.requests[0].headers["authorization"] == "Bearer s3cret-token"
-    assert reply.json()["headers"]["authorization"] == f"Bearer {MASK}" and "s3cret" not in reply.text
+    assert reply.json["headers"]["authorization"] == f"Bearer {MASK}" and "s3cret" not in reply.text
     assert "authorization" not in other.requests[0].headers and other.requests[0].json == {"x": 1}
     assert own.requests[1].headers["host"].startswith("localhost:") and "authorization" not in own.requests[1].headers
 

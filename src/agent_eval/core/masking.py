@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
-import html
+import html.entities
 import json
-import urllib.parse
-from collections.abc import Iterable, Sequence
-from typing import AnyStr, NewType
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, AnyStr, NewType, TypeVar
+
+from pydantic import BaseModel
 
 from agent_eval.core import text
 
@@ -17,72 +21,219 @@ Masked = NewType("Masked", str)
 Where text of a service or of an agent enters, only this type can be shortened, because half a secret is not recognised
 any more: by `shorten` and `first_line` of this module. Ruff refuses those of `core.text` there (pyproject.toml).
 """
+_Model = TypeVar("_Model", bound=BaseModel)
 
 MASK = "***"
+"""The placeholder of a secret without a name. That of `API_KEY` is `***API_KEY***`: all contain this."""
+_PLACEHOLDER = re.compile(r"\*\*\*[\w.:]+\*\*\*")
 _SHORTEST = 6
 """A shorter value is no secret, and masking it ("1", "true") would mangle ordinary text."""
 _SHORTEST_BASE64 = 8
 """Shorter inner parts of base64 could be ordinary text."""
-_ESCAPED_BY_GO = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+_PLAIN = "[A-Za-z0-9_.~-]+"
+"""What JSON, Python, URLs and HTML spell as it is."""
+_PARTS = re.compile(rf"({_PLAIN})|\\+|.", re.DOTALL)
+_LONGEST_SPELLING = 48
+"""Bytes of one other character in its longest spelling."""
+_LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v"}
+_NAME = re.compile("[A-Za-z_]{1,40}")
+FREE = frozenset({"args", "response", "state"})
+"""Keys of protocols, of ADK and of eval files are not masked, even if a secret is spelled the same. Below these, keys
+are the agent's own and masked."""
 
 
-def _spellings(secret: str) -> Iterable[str]:
-    """The forms in which a secret appears in logs, JSON, URLs, XML and basic-auth headers."""
-    yield secret
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
-    yield json.dumps(secret)[1:-1].replace("/", "\\/")  # PHP
-    yield json.dumps(secret)[1:-1].translate(_ESCAPED_BY_GO)
-    yield html.escape(secret)
-    yield urllib.parse.quote(secret, safe="")
-    yield urllib.parse.quote(secret)  # Leaves slashes, as in a path.
-    yield urllib.parse.quote_plus(secret)
-    data = secret.encode("utf-8", "surrogatepass")
-    yield base64.b64encode(data).decode().rstrip("=")
-    yield from _within_base64(data)
+def _spelled(part: str, before: str = "") -> str:
+    """A pattern of all spellings of one character, or of a run of backslashes; `before` is what precedes it.
+
+    They are those of JSON, Python's repr (of texts and bytes), URLs, forms and HTML, also one within another: a quote
+    in JSON has one backslash, in JSON within JSON it has three, within a third level seven.
+    """
+    if part[0] == "\\":
+        other = r"(?i:%(?:25){0,2}5c|&(?:amp;){0,2}#(?:92|x5c);)"
+        return rf"(?:\\{{{len(part)},{8 * len(part) + 7}}}+|{other}{{{len(part)}}})"
+    # Backslashes are never given back: a hostile text must not make a search exponential.
+    code, slashes, percent, amp = ord(part), r"\\{1,8}+", "%(?:25){0,2}", "&(?:amp;){0,2}"
+    data = part.encode("utf-8", "surrogatepass")
+    units = part.encode("utf-16-be", "surrogatepass").hex(" ", 2).split()
+    after_backslash = [
+        f"(?i:{slashes.join(f'u{unit}' for unit in units)})",
+        f"(?i:x{code:02x})" if code < 256 else f"(?i:U{code:08x})",
+        f"(?i:{slashes.join(f'x{byte:02x}' for byte in data)})",
+        *_LETTERS.get(part, ""),
+    ]
+    names = [str(code), f"[xX]0{{0,4}}(?i:{code:x})"]
+    others = [
+        re.escape(part),
+        f"(?i:{''.join(f'{percent}{byte:02x}' for byte in data)})",
+        f"{amp}#(?:{'|'.join(names)});",
+    ]
+    name = "apos" if part == "'" else html.entities.codepoint2name.get(code)
+    others += [f"{amp}{name};"] if name else [r"\+"] if part == " " else []
+    first = r"\\{0,8}+" if before == "\\" else slashes
+    return rf"(?:{first}(?:{'|'.join(after_backslash)})|\\{{0,7}}+(?:{'|'.join(others)}))"
 
 
-def _within_base64(secret: bytes) -> Iterable[str]:
-    """What base64 of a longer text, such as `user:secret`, contains of a secret, whatever surrounds it.
+def _in_base64(secret: str) -> Iterator[str]:
+    """What base64 of a secret, or of a longer text such as `user:secret`, contains of it, whatever surrounds it.
 
     Base64 writes three bytes as four characters, so a secret has three forms. The characters at both ends that also
     depend on the bytes beside the secret are left out.
     """
-    for before in range(3):
-        encoded = base64.b64encode(bytes(before) + secret).decode()
-        inner = encoded[-(-before * 4 // 3) : (before + len(secret)) * 4 // 3]
-        if len(inner) >= _SHORTEST_BASE64:
-            yield inner
+    for written in {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}:
+        data = written.encode("utf-8", "surrogatepass")
+        forms = [base64.b64encode(data).decode().rstrip("=")]
+        for before in range(3):
+            encoded = base64.b64encode(bytes(before) + data).decode()
+            forms.append(encoded[-(-before * 4 // 3) : (before + len(data)) * 4 // 3])
+        for form in forms:
+            if len(form) >= _SHORTEST_BASE64:
+                yield form
+                yield form.replace("+", "-").replace("/", "_")
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A form of a secret in all its spellings."""
+
+    value: str
+    placeholder: str
+
+    @cached_property
+    def needle(self) -> str:
+        """Its longest part that is spelled as it is."""
+        return max(re.findall(_PLAIN, self.value), key=len, default="")
+
+    @cached_property
+    def in_text(self) -> re.Pattern[str]:
+        """Compiled when the needle is found for the first time: that takes a millisecond, and most are never found."""
+        parts = _PARTS.finditer(self.value)
+        spelled = (
+            re.escape(part[0]) if part[1] else _spelled(part[0], self.value[part.start() - 1 : part.start()])
+            for part in parts
+        )
+        return re.compile("".join(spelled))
+
+    @cached_property
+    def in_bytes(self) -> re.Pattern[bytes]:
+        """The same for UTF-8."""
+        return re.compile(self.in_text.pattern.encode("utf-8", "surrogatepass"))
+
+    def places(self, value: str | bytes) -> list[tuple[int, int]]:
+        """Where the form is in a text, or in UTF-8."""
+        if isinstance(value, str):
+            return _places(self.in_text, value) if self.needle in value else []
+        return _places(self.in_bytes, value) if self.needle.encode() in value else []
+
+    @cached_property
+    def longest(self) -> int:
+        """Bytes of its longest spelling."""
+        return sum(len(part[0]) * (1 if part[1] else _LONGEST_SPELLING) for part in _PARTS.finditer(self.value))
 
 
 class Masker:
-    """Replaces every known spelling of every secret by `***`.
+    """Replaces every known spelling of every secret by its placeholder.
+
+    A secret with a name has a placeholder of its own, so that equal texts stay equal and different ones different.
+    It has nothing of the value, not even its length, and is the same in every run.
 
     Masking happens where text enters (the agent's protocol lines, its log), so that no later step, such as
     shortening a text, can leave half a secret behind.
     """
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets for line in {secret, *secret.splitlines()} for form in _forms(line)}
-        self._texts = sorted(forms)
-        self._bytes = [form.encode("utf-8", "surrogatepass") for form in self._texts]
+    def __init__(self, secrets: Iterable[str] | Mapping[str, str] = ()) -> None:
+        """Prepares the placeholders.
+
+        Args:
+            secrets: Values, or their names by value. Values of fewer than six characters are no secrets. Of a value of
+                several lines, each line is masked, too.
+        """
+        names = dict(secrets) if isinstance(secrets, Mapping) else dict.fromkeys(secrets, "")
+        lines: dict[str, tuple[str, int]] = {}
+        for secret, name in names.items():
+            for number, line in enumerate(dict.fromkeys([secret, *secret.splitlines()])):
+                if len(line.strip()) >= _SHORTEST:
+                    lines.setdefault(line.strip(), (name, number))
+        # A name that contains a secret (`TOKEN=TOKEN`) can't stand for one.
+        shown = {
+            name: str(number) if any(line in name for line in lines) else name
+            for number, name in enumerate(sorted(set(names.values())))
+        }
+        self._secrets: dict[str, str] = {}
+        """Values by placeholder."""
+        forms: dict[str, _Form] = {}
+        for line, (name, number) in lines.items():
+            placeholder = f"{MASK}{shown[name]}{f':{number}' if number else ''}{MASK}" if name else MASK
+            self._secrets[placeholder] = line
+            for value in (line, *_in_base64(line)):
+                forms.setdefault(value, _Form(value, placeholder))
+        self._forms = list(forms.values())
 
     @property
     def longest(self) -> int:
         """Bytes of the longest form: how much a reader of chunks must hold back."""
-        return max((len(form) for form in self._bytes), default=0)
+        return max((form.longest for form in self._forms), default=0)
 
     def text(self, value: str) -> Masked:
         """The text with every secret replaced."""
-        return Masked(_without(value, _spans(value, self._texts), MASK))
+        return Masked(_replaced(value, self._found(value), ""))
 
     def data(self, value: bytes) -> bytes:
         """The same for raw bytes in UTF-8."""
-        return _without(value, _spans(value, self._bytes), MASK.encode())
+        found = [(start, stop, placeholder.encode()) for start, stop, placeholder in self._found(value)]
+        return _replaced(value, found, b"")
 
     def decoded(self, value: bytes) -> Masked:
         """The same for raw bytes, as a text."""
         return Masked(self.data(value).decode("utf-8", "replace"))
+
+    def values(self, value: Any, free: Collection[str] = FREE) -> Any:
+        """The same for all texts and keys of a value of JSON; the value itself if it has no secret.
+
+        Args:
+            value: Any number of levels; RecursionError if they are too many and there is a secret.
+            free: The keys below which all keys are masked.
+        """
+        texts: list[str] = []
+        waiting = [value] if self._forms else []
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, str):
+                texts.append(item)
+            elif isinstance(item, dict):
+                texts += item
+                waiting += item.values()
+            elif isinstance(item, list):
+                waiting += item
+        # One search is cheaper than many. No variable can have the separator.
+        return self._values(value, free, keeps=True) if self._found("\0".join(texts)) else value
+
+    def _values(self, value: Any, free: Collection[str], *, keeps: bool) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {
+                key if key in free or (keeps and _NAME.fullmatch(key)) else self.text(key): self._values(
+                    item, free, keeps=keeps and key not in free
+                )
+                for key, item in value.items()
+            }
+        return [self._values(item, free, keeps=keeps) for item in value] if isinstance(value, list) else value
+
+    def model(self, value: _Model) -> _Model:
+        """The same for data of an eval file or a recording."""
+        before = value.model_dump(mode="json", exclude_unset=True) if self._forms else None
+        after = self.values(before)
+        return value if after is before else type(value).model_validate(after)
+
+    def revealed(self, value: _Model) -> _Model:
+        """Data with the secrets themselves where it has placeholders; only for the agent, which has them, and for
+        numbers that are computed of it.
+        """
+        before = value.model_dump_json(exclude_unset=True)
+        after = _PLACEHOLDER.sub(
+            lambda match: json.dumps(self._secrets[match[0]])[1:-1] if match[0] in self._secrets else match[0], before
+        )
+        return value if after == before else type(value).model_validate_json(after)
 
     def complete(self, value: bytes) -> int:
         """How many bytes at the beginning can be masked, whatever bytes follow.
@@ -91,7 +242,9 @@ class Masker:
         """
         # A secret of several lines is masked line by line, too. So whole lines are complete.
         end = max(len(value) - max(self.longest - 1, 0), value.rfind(b"\n") + 1)
-        return next((start for start, stop in _spans(value, self._bytes) if start < end < stop), end)
+        for start, stop, _ in reversed(self._found(value)):
+            end = start if start < end < stop else end
+        return end
 
     def beginning(self, value: bytes) -> bytes:
         """The same for bytes whose end was cut off: what may be the first part of a secret goes with it."""
@@ -101,6 +254,11 @@ class Masker:
     def ending(self, value: bytes) -> bytes:
         """The same for bytes whose beginning was cut off: what may be the last part of a secret goes with it."""
         return self.data(value)[max(self.longest - 1, 0) :]
+
+    def _found(self, value: str | bytes) -> list[tuple[int, int, str]]:
+        """Where secrets are, each with its placeholder, by their beginnings, the longest first."""
+        found = [(start, stop, form.placeholder) for form in self._forms for start, stop in form.places(value)]
+        return sorted(found, key=lambda match: (match[0], -match[1]))
 
 
 def shorten(value: Masked, limit: int) -> Masked:
@@ -113,33 +271,24 @@ def first_line(value: Masked, limit: int = 200) -> Masked:
     return Masked(text.first_line(value, limit))
 
 
-def _spans(value: AnyStr, forms: Iterable[AnyStr]) -> list[tuple[int, int]]:
-    """Where secrets are; those that overlap, as one."""
-    found = []
-    for form in forms:
-        start = value.find(form)
-        while start >= 0:
-            found.append((start, start + len(form)))
-            start = value.find(form, start + 1)
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(found):
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
+def _places(pattern: re.Pattern[AnyStr], value: AnyStr) -> list[tuple[int, int]]:
+    """Also those that overlap."""
+    places = []
+    match = pattern.search(value)
+    while match is not None:
+        places.append(match.span())
+        match = pattern.search(value, match.start() + 1)
+    return places
 
 
-def _without(value: AnyStr, spans: Sequence[tuple[int, int]], mask: AnyStr) -> AnyStr:
-    if not spans:
-        return value
-    starts = [0, *(end for _, end in spans)]
-    ends = [*(start for start, _ in spans), len(value)]
-    return mask.join(value[start:end] for start, end in zip(starts, ends, strict=True))
-
-
-def _forms(secret: str) -> Iterable[str]:
-    stripped = secret.strip()
-    if len(stripped) < _SHORTEST:
-        return ()
-    return _spellings(stripped)
+def _replaced(value: AnyStr, found: Iterable[tuple[int, int, AnyStr]], nothing: AnyStr) -> AnyStr:
+    """The text with placeholders. Of secrets that overlap, each has its own, but not one within another."""
+    pieces: list[AnyStr] = []
+    end, last = 0, nothing
+    for start, stop, placeholder in found:
+        if stop > end:
+            if start >= end or placeholder != last:
+                pieces += (value[end:start], placeholder)
+            end, last = stop, placeholder
+    pieces.append(value[end:])
+    return nothing.join(pieces)

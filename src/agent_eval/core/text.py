@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 _ILLEGAL_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 can't carry: C0 controls, surrogates, U+FFFE and U+FFFF (https://www.w3.org/TR/xml/#charsets)."""
@@ -14,6 +15,19 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 def carriable(value: str) -> str:
     """The text with each character that UTF-8 or XML 1.0 can't carry replaced by U+FFFD."""
     return _ILLEGAL_XML.sub(REPLACEMENT, value)
+
+
+def encodable(value: Any) -> Any:
+    """A value of JSON with question marks for half surrogate pairs, which no file can hold.
+
+    Raises:
+        RecursionError: It is nested too deeply.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {encodable(key): encodable(each) for key, each in value.items()}
+    return [encodable(each) for each in value] if isinstance(value, list) else value
 
 
 _COMMAND = re.compile(r"##(?=\[)|::(?=[a-z])", re.IGNORECASE)

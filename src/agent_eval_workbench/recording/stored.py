@@ -244,17 +244,8 @@ def _messages(turns: Any) -> tuple[str, ...]:
 
 def masked(conversation: Conversation, masker: Masker) -> Conversation:
     """The conversation without the secrets of the environment."""
-    state = None if conversation.state is None else _masked(dict(conversation.state), masker)
-    turns = [type(turn).model_validate(_masked(turn.model_dump(mode="json"), masker)) for turn in conversation.turns]
-    return replace(conversation, turns=turns, state=state)
-
-
-def _masked(value: Any, masker: Masker) -> Any:
-    if isinstance(value, str):
-        return masker.text(value)
-    if isinstance(value, dict):
-        return {masker.text(key): _masked(item, masker) for key, item in value.items()}
-    return [_masked(item, masker) for item in value] if isinstance(value, list) else value
+    state = None if conversation.state is None else masker.values({"state": dict(conversation.state)})["state"]
+    return replace(conversation, turns=[masker.model(turn) for turn in conversation.turns], state=state)
 
 
 def masks_in(cases: Sequence[EvalCase], name: str) -> list[Problem]:

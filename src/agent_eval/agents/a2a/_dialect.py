@@ -263,7 +263,7 @@ def result_of(reply: Reply, server: ServerProcess | None) -> Any:
         RpcError: It is an error of JSON-RPC, with any HTTP status.
         AgentFailure: It is no answer of JSON-RPC.
     """
-    answer = reply.json()
+    answer = reply.json
     if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
         return result_in(answer)
     if reply.status != 200:

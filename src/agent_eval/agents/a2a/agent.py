@@ -43,7 +43,6 @@ from agent_eval.agents.http import (
     first_reply,
     origin_of,
     parse_url,
-    read_json,
     stream_with_retries,
 )
 from agent_eval.agents.http.failures import ServerProcess
@@ -138,7 +137,7 @@ class A2aAgent:
         if reply.status != 200:
             raise failures.unexpected_status(reply, self.process)
         try:
-            card = read_card(reply.json(), self._url)
+            card = read_card(reply.json, self._url)
         except BadCard as error:
             raise failures.refused(
                 f"The agent at {url} can't be used: {error}.",
@@ -343,11 +342,9 @@ class A2aSession:
             size += len(event.data)
             if size > MAX_EVENT:
                 raise unreadable(f"it is larger than {MAX_EVENT / 1_000_000:g} MB")
-            try:
-                answer = read_json(event.data)
-            except ValueError:
-                raise unreadable(f"an event is not JSON: {first_line(event.data, 200)}") from None
-            _take(result_in(answer), reader)
+            if event.json is None:
+                raise unreadable(f"an event is not JSON: {first_line(event.data, 200)}")
+            _take(result_in(event.json), reader)
             if reader.ended:
                 return
 

@@ -24,12 +24,12 @@ from agent_eval.agents.http import (
     HttpClient,
     HttpFailure,
     Reply,
+    ServerSentEvent,
     Stream,
     TooLarge,
     failures,
     first_reply,
     parse_url,
-    read_json,
     stream_with_retries,
 )
 from agent_eval.agents.messages import AgentRequest, TurnFacts
@@ -132,7 +132,7 @@ class AdkRestAgent:
             )
         except TooLarge as error:
             raise self._not_adk(str(error)) from error
-        apps = reply.json()
+        apps = reply.json
         if reply.status != 200 or not isinstance(apps, list) or not all(isinstance(app, str) for app in apps):
             raise self._not_adk(f"HTTP {reply.status} and no list of names for GET /list-apps")
         return apps
@@ -198,7 +198,7 @@ class AdkRestAgent:
                 reply = await self.client.request("GET", self.client.url.join(path))
         except (HttpFailure, TooLarge, TimeoutError):
             return {}
-        answer = reply.json()
+        answer = reply.json
         return answer if reply.status == 200 and isinstance(answer, dict) else {}
 
     def create_session(
@@ -292,7 +292,7 @@ class RestSession:
         if not 200 <= reply.status < 300:
             raise failures.unexpected_status(reply, agent.server, "when a session was created")
         agent.admitted = True
-        session = reply.json()
+        session = reply.json
         if not isinstance(session, dict) or not isinstance(session.get("id"), str):
             what = "a new session without an id"
             raise failures.no_session(f"it sent {what}", agent.server) or _unreadable(what)
@@ -321,12 +321,15 @@ class RestSession:
     async def _events(self, stream: Stream) -> list[dict[str, Any]]:
         raw: list[dict[str, Any]] = []
         if stream.is_event_stream:
-            async for line in stream.events():
-                if line.data:
-                    self._take(_object(line.data), raw, is_error=line.event == "error")
+            try:
+                async for line in stream.events():
+                    if line.data:
+                        self._take(_object(line), raw, is_error=line.event == "error")
+            except RecursionError:
+                raise _unreadable("an event that is nested too deeply") from None
         else:  # a proxy that collects the events
             reply = await stream.reply()
-            answer = reply.json()
+            answer = reply.json
             for event in answer if isinstance(answer, list) else [answer]:
                 if not isinstance(event, dict):
                     raise _unreadable(f"neither events nor a JSON list of them: {shorten(reply.text, 200)}")
@@ -395,14 +398,10 @@ class RestSession:
                 await self._agent.delete_session(self._user, self._id)
 
 
-def _object(data: str) -> dict[str, Any]:
-    try:
-        value = read_json(data)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise _unreadable(f"an event that is not a JSON object: {shorten(data, 200)}")
-    return value
+def _object(event: ServerSentEvent) -> dict[str, Any]:
+    if not isinstance(event.json, dict):
+        raise _unreadable(f"an event that is not a JSON object: {shorten(event.data, 200)}")
+    return event.json
 
 
 def _not_in_a_path(server: str, user: str) -> AgentRefused:

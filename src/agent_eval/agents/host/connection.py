@@ -9,20 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agent_eval.core.masking import Masked, Masker, shorten
-from agent_eval.core.text import carriable
+from agent_eval.core.text import carriable, encodable
 
 VERSION = 1
 MAX_LINE = 64 * 1024 * 1024
 """Maximum bytes of a message."""
-_NAME = re.compile("[a-z_]{1,32}")
-"""Keys of the protocol and of ADK are not masked, even if a secret is spelled the same."""
-
 
 NO_ANSWER = object()
 """Returned by the handler of a request that gets no response: what it belongs to is about to be cancelled."""
@@ -50,7 +46,8 @@ class RemoteError(Exception):
 def decode(line: bytes, masker: Masker) -> dict[str, Any]:
     """Reads one message, masks its texts, and checks its envelope.
 
-    Texts are masked after parsing: masking the raw line would break it if a secret occurs in a number.
+    Texts are masked after parsing: a line has them in another spelling, and masking it would break it if a secret
+    occurs in a number.
 
     Raises:
         ProtocolError: The line is not JSON, not an object, of another version or without a type.
@@ -65,31 +62,16 @@ def decode(line: bytes, masker: Masker) -> dict[str, Any]:
         raise ProtocolError(f"not of protocol version {VERSION}: {_shown(line, masker)}")
     if message.get("type") not in ("request", "response", "notify"):
         raise ProtocolError(f"neither request, response nor notify: {_shown(line, masker)}")
-    # Escaped secrets ("\u0061bc") and lone surrogates are only visible in parsed texts.
-    if b"\\u" in line or masker.data(line) != line:
-        try:
-            message.update(
-                {key: _clean(message[key], masker) for key in ("params", "result", "error") if key in message}
-            )
-        except RecursionError as error:
-            raise ProtocolError(f"nested too deeply: {_shown(line, masker)}") from error
+    try:
+        for key in message.keys() & {"params", "result", "error"}:
+            message[key] = masker.values(encodable(message[key]) if b"\\u" in line else message[key])
+    except RecursionError as error:
+        raise ProtocolError(f"nested too deeply: {_shown(line, masker)}") from error
     return message
 
 
 def _shown(line: bytes, masker: Masker) -> str:
     return shorten(Masked(carriable(masker.decoded(line))), 400)
-
-
-def _clean(value: Any, masker: Masker) -> Any:
-    if isinstance(value, str):
-        return masker.text(value.encode("utf-8", "replace").decode())
-    if isinstance(value, dict):
-        return {
-            key if _NAME.fullmatch(key) else _clean(key, masker): _clean(item, masker) for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [_clean(item, masker) for item in value]
-    return value
 
 
 class Connection:

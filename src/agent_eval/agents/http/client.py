@@ -19,7 +19,7 @@ import re
 import ssl
 import urllib.parse
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +31,8 @@ from agent_eval.agents.http._address import (
     origin_of,
     resolve,
 )
-from agent_eval.core.masking import Masker
+from agent_eval.core.masking import FREE, Masker
+from agent_eval.core.text import encodable
 from agent_eval.net.proxies import proxy_name, proxy_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 MAX_BODY = 64_000_000
 """Bytes of a body that is read as a whole, after decompression."""
+_FREE = FREE | {"data"}
+"""Data parts of A2A have keys of the agent's own, too."""
 _CONNECT_SECONDS = 10.0
 _KEEPALIVE_SECONDS = 2.0
 """Less than the 5 s after which uvicorn and Node.js close an idle connection, so that no request meets a closed one."""
@@ -73,13 +76,8 @@ class Reply:
     """Names in lower case."""
     text: str
     """The body, masked."""
-
-    def json(self) -> Any:
-        """The body as JSON; None if it is something else."""
-        try:
-            return read_json(self.text)
-        except (ValueError, RecursionError):
-            return None
+    json: Any = None
+    """The body as JSON, with masked texts; None if it is something else."""
 
 
 class Stream:
@@ -103,13 +101,14 @@ class Stream:
 
         Raises:
             HttpFailure: The stream broke, or ended within an event (reason `broken`).
+            RecursionError: The JSON of an event is nested too deeply.
             TooLarge: An event is larger than 64 MB.
         """
         parser = SseParser()
         with _failures():
             async for chunk in self._response.aiter_bytes():
                 for event in parser.feed(chunk):
-                    yield ServerSentEvent(data=self._masker.text(event.data), event=event.event)
+                    yield self._masked(event)
         if parser.incomplete:
             raise HttpFailure("the stream ended in the middle of an event", reason="broken")
 
@@ -126,9 +125,21 @@ class Stream:
                 body += chunk
                 if len(body) > MAX_BODY:
                     raise TooLarge(f"the body is larger than {MAX_BODY / 1_000_000:g} MB")
-        text = self._masker.text(body.decode("utf-8", "replace"))
+        event = ServerSentEvent(data=body.decode("utf-8", "replace"))
+        try:
+            event = self._masked(event)
+        except RecursionError:
+            event = replace(event, data=self._masker.text(event.data))
         headers = {name.lower(): self._masker.text(value) for name, value in self.headers.items()}
-        return Reply(status=self.status, headers=headers, text=text)
+        return Reply(status=self.status, headers=headers, text=event.data, json=event.json)
+
+    def _masked(self, event: ServerSentEvent) -> ServerSentEvent:
+        """JSON is masked after parsing: its texts are spelled in another way before, and its numbers have no masks."""
+        try:
+            value = self._masker.values(read_json(event.data), _FREE)
+        except ValueError:
+            value = None
+        return replace(event, data=self._masker.text(event.data), json=value)
 
 
 class HttpClient:
@@ -362,6 +373,8 @@ class ServerSentEvent:
     """The `data` lines, joined by line feeds."""
     event: str = "message"
     """The event's type."""
+    json: Any = None
+    """The data as JSON, with masked texts; None if it is something else. The parser doesn't read it."""
 
 
 class SseParser:
@@ -451,12 +464,4 @@ def read_json(text: str) -> Any:
         RecursionError: It is nested too deeply.
     """
     value = json.loads(text)
-    return _writable(value) if "\\ud" in text or "\\uD" in text else value
-
-
-def _writable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_writable(key): _writable(each) for key, each in value.items()}
-    return [_writable(each) for each in value] if isinstance(value, list) else value
+    return encodable(value) if "\\ud" in text or "\\uD" in text else value
