@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from adk_envs import FIXTURES, MATRIX, adk_python
 from adk_harness import failure, failure_lines, make, pid, request, running, say, turn_lines
-from gate_runs import is_gone, wait_until
+from gate_runs import is_gone, patience, wait_until
 from golden_files import check
 
 from agent_eval.agents.adk._driver import AdkAgent
@@ -121,6 +121,15 @@ async def test_faults__neighbours_of_a_crash_are_collateral_and_succeed_alone(fa
     assert text_of((await say(faulty, "say alone", isolated=True)).final_response) == "say alone"
 
 
+@pytest.mark.parametrize("how", ["exit", "abort", "close", "loop"])
+async def test_faults__what_an_ended_session_left_behind_is_collateral(faulty: AdkAgent, how: str) -> None:
+    await say(faulty, f"late:{how}", case_id="does")
+    late = await failure(faulty, "sleep:30", case_id="beside", timeout=2 * patience())
+    assert late.kind in {FailureKind.CRASH, FailureKind.PROTOCOL, FailureKind.DEADLINE}
+    assert (late.collateral, list(late.served)[-2:]) == (True, ["does", "beside"])
+    assert text_of((await say(faulty, "say again", case_id="beside", isolated=True)).final_response) == "say again"
+
+
 async def test_faults__a_process_that_is_killed_or_closes_its_descriptors(faulty: AdkAgent) -> None:
     number = await pid(faulty)
     session = asyncio.create_task(failure(faulty, "sleep:30"))
@@ -129,7 +138,7 @@ async def test_faults__a_process_that_is_killed_or_closes_its_descriptors(faulty
     killed = await session
     assert killed.message == "The agent's process was killed by SIGKILL (signal 9)."
     assert "memory" in (killed.hint or "")
-    assert (killed.kind, killed.collateral) == (FailureKind.CRASH, False)
+    assert (killed.kind, killed.collateral) == (FailureKind.CRASH, True)
     assert (await failure(faulty, "close")).kind in (FailureKind.CRASH, FailureKind.PROTOCOL)
     assert text_of((await say(faulty, "say again")).final_response) == "say again"
 

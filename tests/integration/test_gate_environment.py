@@ -473,6 +473,20 @@ def test_faults__crashes_exceptions_and_floods_hurt_only_their_own_case(reposito
     assert not (done.output / "journal.jsonl").exists(), "nothing is left to resume"
 
 
+def test_faults__a_case_that_suffers_from_an_ended_one_runs_again_alone(repository: Repository) -> None:
+    repository.agent("faults")
+    repository.evals("evals/late.evalset.json", {"does": "late:exit", "beside": "sleep:1", "last": "say bye"})
+    done = repository.gate("run", "--concurrency", "1")
+    check("golden_gate/late.txt", told("what an ended case leaves behind", done))
+    assert [(run.attempts, run.ran_before) for case in done.report.cases for run in case.runs] == [
+        (1, []),
+        (2, ["evals/late.evalset.json:does"]),
+        (1, []),
+    ]
+    for text in (done.out, (done.output / "summary.md").read_text("utf-8")):
+        assert "The agent's process died or hung in 1 run" in " ".join(text.split())
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="it finds them in /proc")
 def test_faults__an_agent_that_kills_its_hosts_in_each_run(tmp_path: Path) -> None:

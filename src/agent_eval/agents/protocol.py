@@ -265,6 +265,7 @@ class _Failure(Exception, Generic[Kind]):
         hint: str | None = None,
         collateral: bool = False,
         no_key: bool = False,
+        served: Sequence[str] = (),
     ) -> None:
         """Describes the failure.
 
@@ -275,9 +276,10 @@ class _Failure(Exception, Generic[Kind]):
             traceback: The agent's or the function's own traceback, or its stack if it hangs.
             log_tail: The last lines of its process's log.
             hint: What to do next.
-            collateral: The other sessions in flight may have caused it: the process ended with several of them, or a
-                server was overloaded. Try it once more with `isolated=True`.
+            collateral: Other sessions may have caused it, also those that have ended: they had the same process, or
+                overloaded a server. Try it once more with `isolated=True`.
             no_key: The model got no key, or refused it, and no variable of the job is withheld from the agent.
+            served: The cases of all sessions that its process has had, in order.
         """
         super().__init__(message)
         self.message = message
@@ -288,6 +290,7 @@ class _Failure(Exception, Generic[Kind]):
         self.hint = hint
         self.collateral = collateral
         self.no_key = no_key
+        self.served = served
         self.raised: Raised | None = None
         """The exception behind it."""
         self.waited: Waited | None = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agent_eval import __version__
 from agent_eval.core.problem import Problem
 from agent_eval.core.process import Begun
-from agent_eval.core.text import carriable, without_credentials
+from agent_eval.core.text import carriable, short_name, without_credentials
 from agent_eval.evalset.models import Suite
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import RunContext
@@ -151,3 +151,19 @@ def file_reports(suite: Suite, choices: AgentChoices, policy: Policy) -> list[Fi
         )
         for file in suite.files
     ]
+
+
+_ENDS = {"agent-crash", "agent-protocol", "deadline"}
+"""Kinds of errors with which a run may end the process that it shares."""
+
+
+def died_with_others(report: RunReport) -> list[str]:
+    """A warning of processes that died in runs that did not end them alone, unless a failed run explains it."""
+    from agent_eval.report.phrases import say
+
+    runs = [(case.case_id, run) for case in [*report.cases, *report.confirmations] for run in case.runs]
+    guilty = {case_id for case_id, run in runs if run.error is not None and run.error.kind in _ENDS}
+    puzzling = [(case_id, run) for case_id, run in runs if run.ran_before and guilty.isdisjoint(run.ran_before)]
+    before = dict.fromkeys(short_name(name) for _, run in puzzling for name in run.ran_before)
+    names = [short_name(case_id) for case_id, _ in puzzling]
+    return [say("died-with-others", cases=names, before=list(before))] if puzzling else []

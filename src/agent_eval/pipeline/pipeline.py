@@ -25,7 +25,7 @@ from agent_eval.pipeline._agents import add_changes, agent_trees
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._causes import add_causes
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
-from agent_eval.pipeline._draft import Draft, draft_report, with_problems
+from agent_eval.pipeline._draft import Draft, died_with_others, draft_report, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
 from agent_eval.pipeline._part import (
     PartPlan,
@@ -262,7 +262,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         report.pass_rates = pass_rates(report.cases, report.num_runs)
         branch = branch_name(report)
         said = [reason.data.get("because") for reason in verdict.reasons]  # The first note of an advisory gate.
-        report.warnings = [text(note, branch) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
+        worst = [text(note, branch) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
+        report.warnings = worst + died_with_others(report)
         report.notices += [
             *pass_rates_notices(report.pass_rates),
             *spending(models, planned.bill, report, planned.parts),

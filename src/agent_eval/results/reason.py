@@ -50,6 +50,8 @@ class Facts(TypedDict, total=False):
     passed: int
     """Runs that passed."""
     numbers: list[Numbers]
+    before: list[str]
+    """Ids of cases that ran before."""
     causes: dict[str, int]
     """Number of cases by code."""
     files: list[str]

@@ -107,6 +107,8 @@ class Recording(WireModel):
     usage: Usage = Field(default_factory=Usage)
     attempts: int = 1
     """2 if the run was repeated in its own process after its shared process died."""
+    ran_before: list[str] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """The cases that this process had served, the latest first, if the repeated run then ended without an error."""
     calls_visible: bool = True
     """False if the agent's interface does not show its tool calls, so their absence means nothing."""
     tools: ToolUse | None = Field(default=None, exclude_if=lambda value: value is None)

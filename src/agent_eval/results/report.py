@@ -172,6 +172,8 @@ class RunResult(ReportModel):
     usage: Usage = Field(default_factory=Usage)
     turns: int = 0
     attempts: int = 1
+    ran_before: list[str] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """See `Recording.ran_before`."""
     tools: ToolUse | None = Field(default=None, exclude_if=lambda value: value is None)
     """How its tool calls were answered; None: all tools ran (neither `replay` nor `record`)."""
     stop_reason: str | None = None

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _STOPPED = "stopped"
 _WAITING_PER_RUNNING = 4
 """Runs that may wait for judges or for retries of model calls, per concurrency slot."""
+_MOST_BEFORE = 20
+"""Cases that are named if one of them may have ended the process of another."""
 _MESSAGE = 2_000
 """Characters of an error's message: an exception may quote a whole document."""
 _LOG = 4_000
@@ -292,6 +294,7 @@ class Execution:
                     recording.tools = tools.use
                 await self._converse(planned, recording, tools, place, isolated=attempts > 1)
                 error = None
+                recording.ran_before = _ran_before(failure, planned.case_id)
                 break
             except asyncio.CancelledError:
                 error = self._halt
@@ -455,6 +458,14 @@ class Execution:
                 self._pad(case, self._parts.pop(case.case_id, [])), min_pass_rate=self.limits.min_pass_rate
             )
         ]
+
+
+def _ran_before(failure: AgentFailure | None, case_id: str) -> list[str]:
+    """The cases that the process of a failed run had served, other runs of this case among them; the latest first."""
+    others = [] if failure is None else list(failure.served)
+    if case_id in others:
+        others.remove(case_id)
+    return list(dict.fromkeys(reversed(others)))[:_MOST_BEFORE]
 
 
 def run_error(failure: AgentFailure, turn: int | None) -> RunError:

@@ -89,6 +89,10 @@ class PlannedCase:
             return turns_of(self.case, None)
         return turns_of(self.case, simulator_options(self.user_config).max_turns)
 
+    def answered_by(self, tape: str, fingerprint: str) -> PlannedCase:
+        """The case with the tape whose answers head and base both get; "" for none."""
+        return replace(self, fingerprint=fingerprint, content=with_tape(self.content, tape), tape=tape)
+
     def run_id(self, run: int) -> str:
         """Names one run, 0-based."""
         return f"{self.case_id}#{run + 1}"

@@ -43,7 +43,6 @@ from agent_eval.evalset.paths import name_of
 from agent_eval.models import Replies
 from agent_eval.results import RecordedScores, RunError, ToolUse, give_to_owner
 from agent_eval.runner._replay_text import hint_of, message_of, remarks_on
-from agent_eval.runner.fingerprints import with_tape
 from agent_eval.runner.plan import Plan, PlannedCase, given_by
 from agent_eval.runner.tool_files import NO_FILES, ToolFiles
 from agent_eval.simulation import CODES as SIMULATOR_CODES
@@ -265,9 +264,7 @@ class Tapes:
                 tape = _hash([tape, index.tape.conversation])
             untrusted = self.untrusted.get((case.file, case.case.eval_id), "")
             fingerprint = _hash([case.fingerprint, self.mode, self.of_base, self.rules.as_json(), tape, untrusted])
-            same = tape if self.mode == "replay" else ""
-            content = with_tape(case.content, same)
-            cases.append(dataclasses.replace(case, fingerprint=fingerprint, content=content, tape=same))
+            cases.append(case.answered_by(tape if self.mode == "replay" else "", fingerprint))
         return dataclasses.replace(plan, cases=tuple(cases)), problems
 
     def _unreadable(self) -> list[Problem]:

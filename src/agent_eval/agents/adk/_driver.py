@@ -127,7 +127,7 @@ class AdkAgent:
             finally:
                 slot.reserved -= 1
         host.sessions += 1
-        host.opened += 1
+        host.served.append(request.case_id)
         return AdkSession(self, host, f"s{next(self._keys)}", request)
 
     def _needs_slot(self) -> bool:
@@ -217,7 +217,6 @@ class AdkSession:
         if self.host.exit is not None:
             # The host died while this session was between turns: another session caused it, unless there was none.
             raise self.host.died(collateral=not self._request.isolated)
-        shared, opened = self.host.sessions > 1, self.host.opened
         # Every turn carries the session's data: the host opens the session in the first turn, within its deadline.
         turn = self.host.begin(
             {
@@ -243,7 +242,7 @@ class AdkSession:
             if held is not None or turn.outage.done():
                 self.host.abandon(turn)
                 raise held or turn.outage.result()
-            late = await self._too_late(turn, timeout, shared=shared or self.host.opened > opened)
+            late = await self._too_late(turn, timeout)
             raise _with_turn(late, turn, content, turn.waiting.so_far if turn.waiting else None)
         try:
             result = turn.answer.result()
@@ -254,10 +253,14 @@ class AdkSession:
                 failure.raised = data.raised
             raise _with_turn(failure, turn, content, data.so_far) from None
         except (ConnectionLost, ProtocolError):
-            collateral = self.host.sessions > 1
             await self.host.wait_ended()
-            raise _with_turn(self.host.died(collateral=collateral), turn, content) from None
+            raise _with_turn(self.host.died(collateral=self._shared), turn, content) from None
         return self._invocation(turn, content, result)
+
+    @property
+    def _shared(self) -> bool:
+        """Whether the process has had another session: what that left behind may still run."""
+        return len(self.host.served) > 1
 
     def _invocation(self, turn: Turn, content: Content, result: Any) -> Invocation:
         if not turn.events:
@@ -274,21 +277,23 @@ class AdkSession:
                 kind=FailureKind.PROTOCOL,
                 log_tail=self.host.log.tail() or None,
                 hint="The agent writes to file descriptors that it does not own.",
+                collateral=self._shared,
+                served=self.host.served,
             ) from error
 
-    async def _too_late(self, turn: Turn, timeout: float, *, shared: bool) -> AgentFailure:
-        """Ends a turn that timed out; `shared` if the host had another session at any time during the turn."""
+    async def _too_late(self, turn: Turn, timeout: float) -> AgentFailure:
+        """Ends a turn that timed out."""
         ended = await self.host.cancel(turn)
         waiting = turn.waiting
         blocked = not ended or (waiting is not None and waiting.stalled > max(_STALLED, timeout * _STALLED_SHARE))
-        collateral = blocked and shared
+        collateral = blocked and self._shared
         stack = Stack() if ended else await self.host.end_hung(ask=waiting is None)
         failure = blame.too_late(
             timeout, waiting, stopped=ended, at=stack.at, turn_limit=self._request.turn_limit or timeout
         )
         failure.traceback = failure.traceback or stack.where or None
         failure.log_tail = self.host.log.tail() or None
-        failure.collateral = collateral
+        failure.collateral, failure.served = collateral, self.host.served
         if failure.kind is FailureKind.DEADLINE:
             failure.waited = blame.waited_for(waiting, stack)
         if failure.kind is FailureKind.PROVIDER and waiting is not None and not collateral:

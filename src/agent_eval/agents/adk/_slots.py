@@ -40,7 +40,7 @@ class Slot:
         """Whether an agent that loads quickly has so many sessions at once, and had so many before."""
         host = self.host
         quick = host is not None and host.loaded.seconds.get("agent", _QUICK_LOAD) < _QUICK_LOAD
-        return quick and host is not None and self.load >= sessions and host.opened >= in_all
+        return quick and host is not None and self.load >= sessions and len(host.served) >= in_all
 
     def is_busy(self) -> bool:
         """Whether the host has several sessions and has computed nearly all the time for some seconds."""

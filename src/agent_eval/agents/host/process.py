@@ -84,8 +84,8 @@ class HostProcess:
         self.exit: HostExit | None = None
         self.sessions = 0
         """Open sessions, counted by the agent."""
-        self.opened = 0
-        """All sessions so far, counted by the agent."""
+        self.served: list[str] = []
+        """The cases of all sessions so far, noted by the agent."""
         self._turns: dict[int, Turn] = {}
         self._hello: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self._hello.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be retrieved
@@ -448,6 +448,7 @@ class HostProcess:
             log_tail=exit.log_tail or None,
             hint=exit.hint,
             collateral=collateral,
+            served=self.served,
         )
 
     async def end(self, why: str) -> None:

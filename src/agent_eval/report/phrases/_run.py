@@ -80,6 +80,14 @@ def runs_reused(count: int) -> str:
     return f"{plural(count, 'run')} taken from the journal of an earlier run"
 
 
+def died_with_others(cases: Sequence[str], before: Sequence[str]) -> str:
+    runs = plural(len(cases), "run that does not end it alone", "runs that do not end it alone")
+    return (
+        f"The agent's process died or hung in {runs}: {listed(cases, MOST_NAMES)}. What ran there before or beside it, "
+        f"the latest first: {listed(before, MOST_NAMES)}"
+    )
+
+
 def journal_damaged(file: str, line: int) -> str:
     return f"{file} could not be read from line {line:,} on: runs are repeated"
 

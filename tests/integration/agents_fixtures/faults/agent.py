@@ -12,6 +12,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,13 @@ async def fail(how: str) -> dict[str, Any]:
         case ["os._exit"]:
             print("about to leave")
             os._exit(7)
+        case ["late", how]:  # Something that the case leaves behind.
+            after = {"exit": lambda: os._exit(7), "abort": os.abort, "close": lambda: os.closerange(3, 1024)}
+            after["loop"] = lambda: [None for _ in iter(int, 1)]
+            if how == "loop":
+                asyncio.get_running_loop().call_later(0.3, after[how])
+            else:
+                threading.Timer(0.3, after[how]).start()
         case ["kill-hosts"]:
             kill_hosts()
         case ["abort"]:
