@@ -17,11 +17,11 @@ from typing import Any
 
 from agent_eval_host.channel import Channel
 from agent_eval_host.errors import http_status
+from agent_eval_host.exchanges import address_of
 from agent_eval_host.frames import is_own
 from agent_eval_host.model_errors import (
     SilentAttempt,
     UnreadableAnswer,
-    address_of,
     cause_of,
     is_transport,
     retry_after,

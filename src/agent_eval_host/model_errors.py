@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import socket
 import ssl
-import urllib.request
-from urllib.parse import urlsplit
 
 from agent_eval_host.errors import causes, http_status
 from agent_eval_host.values import cut, text_of
@@ -21,12 +18,13 @@ _TRANSPORT = (
     "TransportError",
     "ClientConnectionError",
     "ClientPayloadError",
+    "ChunkedEncodingError",
     "APIConnectionError",
     "APITimeoutError",
     "Timeout",
 )
-"""Names of exception classes, including base classes, that mean "no response": of Python, httpx, aiohttp, google-auth,
-LiteLLM, and the SDKs of OpenAI and Anthropic."""
+"""Names of exception classes, including base classes, that mean "no response": of Python, httpx, aiohttp, requests,
+google-auth, LiteLLM, and the SDKs of OpenAI and Anthropic."""
 _ERRNO = {
     errno.ECONNREFUSED: "connection refused",
     errno.ECONNRESET: "connection reset",
@@ -69,19 +67,6 @@ def cause_of(error: BaseException) -> str:
     if name in ("ServerDisconnectedError", "RemoteProtocolError", "ReadError", "ClientOSError"):
         return "connection closed without an answer"
     return f"{name}: {cut(text, 120)}" if text else name
-
-
-def address_of(url: str) -> str:
-    """Where a request goes, for messages, without credentials: scheme, host, port, and the proxy of a variable."""
-    split = urlsplit(url)
-    address = f"{split.scheme}://{split.netloc.rpartition('@')[2]}"
-    proxies = urllib.request.getproxies_environment()
-    kind = split.scheme if split.scheme in proxies else "all"
-    if kind not in proxies or urllib.request.proxy_bypass_environment(split.netloc, proxies):  # type: ignore[attr-defined]
-        return address
-    variable = next((name for name in (f"{kind}_proxy", f"{kind}_proxy".upper()) if os.environ.get(name)), "")
-    scheme, _, place = proxies[kind].rpartition("://")
-    return f"{address} through the proxy {scheme or 'http'}://{place.rpartition('@')[2]} ({variable})"
 
 
 def retry_after(error: BaseException) -> float:

@@ -9,6 +9,7 @@ import time
 import weakref
 from typing import Any
 
+from agent_eval_host.exchanges import Exchanges, is_loopback
 from agent_eval_host.frames import own_line, stack_of, where_it_hangs
 from agent_eval_host.values import plain
 
@@ -74,6 +75,22 @@ class Call:
         }
 
 
+class AskedServer:
+    """A server that ADK's own tool or agent asks."""
+
+    def __init__(self, kind: str, exchanges: Exchanges, server: str) -> None:
+        self.kind = kind
+        self.exchanges = exchanges
+        self.server = server  # "" if only the requests show it
+        self.began = time.monotonic()
+
+    @property
+    def address(self) -> str:
+        """Without credentials; "" if no request has been made, or to this machine alone."""
+        last = self.exchanges.last
+        return self.server or ("" if last is None or is_loopback(last.host) else last.address)
+
+
 _SHOWN_ATTEMPTS = 50
 
 
@@ -123,8 +140,8 @@ class Turn:
         self.failed_call: ModelCall | None = None
         self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # oldest first
         self.calls = 0  # completed model calls
-        self.asking_servers: dict[tuple[str, str], float] = {}  # MCP servers and requests, with their beginning
-        self.lost_servers: dict[tuple[str, str], str] = {}  # MCP servers and requests without an answer, and why
+        self.asking_servers: dict[tuple[str, str], AskedServer] = {}  # by request
+        self.lost_servers: dict[tuple[str, str], tuple[AskedServer, str]] = {}  # those without an answer, and why
         self.replayed: set[str] = set()  # ids of tool calls that the gate answered
         self.asking: set[concurrent.futures.Future[Any]] = set()  # what the gate is asked
         self._open: dict[tuple[str, Any], Call] = {}
@@ -175,10 +192,11 @@ class Turn:
         return {**facts, **where_it_hangs(next((stack for stack in stacks if own_line(stack)), stacks[0]))}
 
     def _lost_server(self) -> str:
-        """The MCP server that failed, or that has been asked for at least half of the turn; "" if there is none."""
+        """The server that failed, or that has been asked for at least half of the turn; "" if there is none."""
         now = time.monotonic()
-        asked = (request for request, began in self.asking_servers.items() if now - began >= (now - self.began) / 2)
-        return next((server for server, _ in (*self.lost_servers, *asked)), "")
+        asking = [each for each in self.asking_servers.values() if now - each.began >= (now - self.began) / 2]
+        asked = (*(each for each, _ in self.lost_servers.values()), *asking)
+        return next((f"{each.kind} at {each.address}" for each in asked if each.address), "")
 
     def so_far(self) -> dict[str, Any]:
         """The time, the calls that ended, and the first request of each agent."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from agent_eval_host.exchanges import Exchange
 from agent_eval_host.mcp_outages import _outage, _server_of, _watched, lost
 from agent_eval_host.turns import Turn, running_turn
 
@@ -35,6 +37,25 @@ def _error(**facts: Any) -> Exception:
     vars(inner).update(facts)
     error.__cause__ = inner
     return error
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        ({"status": 503}, "HTTP 503"),
+        ({"status": 404}, None),
+        ({"error": ConnectionRefusedError(errno.ECONNREFUSED, "")}, "connection refused"),
+        ({"error": ValueError("of a provider of headers")}, None),
+        ({"status": 202}, "connection closed without an answer"),
+        ({"status": 200, "refused": {"7"}}, None),  # The server has sent an error with the client's own code.
+        ({"status": 200, "refused": {"8"}}, "connection closed without an answer"),  # another call's
+    ],
+)
+def test_outage__is_read_from_the_exchange(sent: dict[str, Any], why: str | None) -> None:
+    exchange = Exchange(SimpleNamespace(), "POST", "https://mcp.example/", b'{"id": 7}')
+    vars(exchange).update(sent)
+
+    assert _outage(_error(error=SimpleNamespace(code=-32000)), exchange) == why
 
 
 @pytest.mark.parametrize(

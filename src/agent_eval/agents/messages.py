@@ -172,7 +172,7 @@ class Waiting(ModelCallFacts):
     calls: int = 0
     """Completed model calls of this turn."""
     server: str = ""
-    """The MCP server over HTTP that the turn waited for in vain; "" if there is none."""
+    """The server that the turn waited for in vain, with its kind: `MCP server at URL`; "" if there is none."""
     stalled: NonNegativeFloat = 0.0
     """Seconds of the turn in which the host's event loop was blocked, by this turn or by another."""
     so_far: TurnFacts | None = None

@@ -252,7 +252,7 @@ def too_late(
             hint="Run the job again later, lower `--concurrency`, or give turns more time (`--turn-timeout`).",
         )
     if waiting and waiting.server:
-        return _lost_server(f"The agent's MCP server at {waiting.server} did not answer until the turn timed out.")
+        return _lost_server(f"The agent's {waiting.server} did not answer until the turn timed out.")
     killed = "" if stopped else ", and could not be stopped; the agent's process was killed"
     return AgentFailure(
         f"The turn did not end within {timeout:g} s{_waited_for(waiting)}{killed}.{_at(waiting.at if waiting else at)}",

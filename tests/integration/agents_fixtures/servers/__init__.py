@@ -1,0 +1,3 @@
+"""Asks servers."""
+
+from servers import agent as agent
