@@ -16,6 +16,8 @@ from typing import Any
 from agent_eval_host.frames import agent_places
 from agent_eval_host.values import text_of
 
+_PROJECT_FILES = ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg")
+
 
 class _Alias:
     """Makes `agent.x` an alias of `PACKAGE.x`, without importing it twice."""
@@ -85,15 +87,18 @@ def _load_dotenv(directory: Path, root: Path) -> None:
 
 
 def make_importable(path: str, root: str) -> Path | None:
-    """Adds the repository's root and the agent's parent directory to `sys.path`, and loads the agent's `.env`.
+    """Adds the agent's parent directory, the projects above it and their `src` to `sys.path`, and loads its `.env`.
 
     Returns:
-        The agent's directory; None for a dotted module.
+        The agent's directory or file; None for a dotted module.
     """
-    if root not in sys.path:
-        sys.path.append(root)
-    agent_places[:] = [f"{root.rstrip('/')}/"]
     directory = Path(path)
+    for project in directory.parents if directory.is_relative_to(root) else [Path(root)]:
+        if project == Path(root) or any((project / name).is_file() for name in _PROJECT_FILES):
+            sys.path += [place for place in (str(project), f"{project}/src") if place not in sys.path]
+        if project == Path(root):
+            break
+    agent_places[:] = [f"{root.rstrip('/')}/"]
     if not directory.is_absolute():
         _load_dotenv(Path(root, *path.split(".")), Path(root))
         return None
@@ -104,7 +109,7 @@ def make_importable(path: str, root: str) -> Path | None:
 
 
 def is_package(directory: Path) -> bool:
-    return (directory / "__init__.py").is_file() or (directory / "agent.py").is_file()
+    return any((directory / name).is_file() for name in ("__init__.py", "agent.py", "agent/__init__.py"))
 
 
 def import_package(path: Path) -> ModuleType:
@@ -168,19 +173,18 @@ def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
         An App or a root agent.
     """
     directory = make_importable(path, root)
-    if directory is None:
-        module = importlib.import_module(path)
+    if directory is None or directory.suffix == ".py" or is_package(directory):
+        if directory is not None and directory.is_dir():
+            module = import_package(directory)
+        else:
+            module = importlib.import_module(path if directory is None else directory.stem)
         agent = _pick(getattr(module, "agent", None), loop) or _pick(module, loop)
-        if agent is None:
-            raise LookupError(f"the module {path} defines neither `app`, `root_agent` nor `get_agent_async`")
-        return agent
-    if is_package(directory):
-        package = import_package(directory)
-        agent = _pick(getattr(package, "agent", None), loop) or _pick(package, loop)
-        if agent is None and (directory / "agent.py").is_file():
-            agent = _pick(importlib.import_module(f"{package.__name__}.agent"), loop)
+        if agent is None and hasattr(module, "__path__") and importlib.util.find_spec(f"{module.__name__}.agent"):
+            agent = _pick(importlib.import_module(f"{module.__name__}.agent"), loop)
         if agent is not None:
             return agent
+    if directory is None:
+        raise LookupError(f"the module {path} defines neither `app`, `root_agent` nor `get_agent_async`")
     config = directory / "root_agent.yaml"
     if config.is_file():
         from google.adk.agents import config_agent_utils

@@ -99,6 +99,12 @@ SITUATIONS: dict[str, Situation] = {
     "none": (NONE, EVALS, {}),
     "another name": (WEATHER, EVALS, {}),
     "another name, by --agent": (WEATHER, EVALS, {"explicit": "bot"}),
+    "two files": ("one.py group/two.py group/test_three.py", EVALS, {}),
+    "two files, one of a name": ("agents/one.py agents/two.py", "evals/a.test.json:two", {}),
+    **{
+        f"--agent {name}": ("pkg/__init__.py pkg/mod/agent.py one.py", EVALS, {"explicit": name})
+        for name in ("pkg/mod:root_agent", "one.py:root_agent", "one.py#cook", "pkg.mod:root_agent", "tw.py")
+    },
     "a part of a repository": (".git/HEAD bot/agent.py", "a.test.json", {"root": "evals"}),
 }
 

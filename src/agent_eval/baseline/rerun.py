@@ -222,7 +222,7 @@ def _why_not_there(choice: AgentChoice, base: BaseWorktree, head_root: Path) -> 
         return f"{shown} points outside the repository {where}."
     if choice.driver.reads_file:
         return None if path.exists() else f"There is no recording {shown} {where}."
-    return None if path.is_dir() and is_agent(path) else f"There is no agent {shown} {where}."
+    return None if path.exists() and is_agent(path) else f"There is no agent {shown} {where}."
 
 
 def _has_module(directory: Path, name: str) -> bool:

@@ -369,8 +369,8 @@ class ManagedAdkAgent:
 
     def _host_spec(self, interpreter: AgentInterpreter) -> HostSpec:
         directory, source = self._spec.directory, self._spec.source
-        agent_path = source if directory is None else str(directory.resolve())
         root = self._context.root
+        agent_path = source if directory is None else str((root / source).resolve())
         log_dir = self._context.log_dir / _log_folder(
             f"{agent_path}#{self._spec.sub_agent}" if self._spec.sub_agent else agent_path, root
         )

@@ -30,6 +30,13 @@ _ROOT_AGENT = re.compile(r"\b(root_agent|get_agent_async)\b")
 # Web frameworks use the name `app`, too, so it counts only in files that mention ADK.
 _APP = re.compile(r"^\s*(app\s*(:[^=\n]+)?=|from\s.+\simport\s.*\bapp\b)", re.MULTILINE)
 _ADK = re.compile(r"adk\b", re.IGNORECASE)
+_PASSED_ON = re.compile(r"^from\s+(\.*)(\w[\w.]*)\s+import\s+(?:\*|\([^)]{0,999}\bapp\b|.*\bapp\b)", re.M)
+"""An import of all names of a module, or of its `app`."""
+_DEFINED = re.compile(
+    r"^(root_agent\s*(:.*)?=|async\s+def\s+get_agent_async\b|app\b[^=\n]*=[^(\n]*\bApp\()", re.MULTILINE
+)
+_BEYOND = re.compile(r"^\s*from\s+\.\.", re.MULTILINE)
+"""A relative import from the package above."""
 _OTHER_NAME = re.compile(r"^(\w++)[ \t]*+(?::[^=\n]*+)?=[ \t]*+[\w.]*(?:Agent|App)\(", re.MULTILINE)
 """An agent assigned to a variable. Possessive quantifiers limit the time for long lines."""
 _SOURCES = ("agent.py", "__init__.py")
@@ -40,9 +47,10 @@ _MAX_SOURCE_BYTES = 1_000_000
 
 
 WHAT_IS_AN_AGENT = """\
-An agent is a directory in one of these two layouts:
+An agent has one of these layouts:
     my_agent/agent.py (or __init__.py)   with `root_agent = LlmAgent(...)`
-    my_agent/root_agent.yaml"""
+    my_agent/root_agent.yaml
+    my_agent.py"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +58,8 @@ class AgentChoice:
     """The agent of a file."""
 
     path: str
-    """A directory (relative to the root with forward slashes, absolute outside of it), a dotted module, or a driver's
-    prefix and its source: `recorded:FILE`, `adk:URL`, `server:NAME`."""
+    """A directory or a `.py` file (relative to the root with forward slashes, absolute outside of it), a dotted module,
+    or a driver's prefix and its source: `recorded:FILE`, `adk:URL`, `server:NAME`."""
     reason: str
     """Why the agent was selected, for messages."""
     sub_agent: str = ""
@@ -79,8 +87,10 @@ class AgentChoice:
         return self.driver.in_python
 
     def directory(self, root: Path) -> Path | None:
-        """The agent's directory; None for a dotted module and for an agent that does not run here."""
+        """The agent's directory; that of a file; None for a dotted module and for an agent that does not run here."""
         path = root / self.source
+        if path.suffix == ".py" and path.is_file():
+            path = path.parent
         return path if self.in_python and path.is_dir() else None
 
     def working_directory(self, root: Path, setting: str) -> Path:
@@ -133,16 +143,33 @@ def project_of(directory: Path, root: Path) -> Path:
     return root
 
 
-def is_agent(directory: Path) -> bool:
-    """Whether a directory contains an agent that ADK can load.
+def is_agent(path: Path) -> bool:
+    """Whether a directory contains an agent that ADK can load, or a file is one.
 
-    It has a root_agent.yaml, or an agent.py or `__init__.py` that mentions `root_agent` or `get_agent_async`, or that
-    mentions ADK and defines or imports `app`.
+    A directory has a root_agent.yaml, or an agent.py or `__init__.py` that mentions `root_agent` or `get_agent_async`,
+    or that mentions ADK and defines or imports `app`, or imports all names of such a file. Or its `agent` is such a
+    package, which then is no agent itself.
     """
     with contextlib.suppress(PermissionError):
-        if (directory / "root_agent.yaml").is_file():
+        if (path / "root_agent.yaml").is_file():
             return True
+    if path.suffix == ".py" and path.is_file():
+        return bool(_DEFINED.search(_source_of(path)))
+    if path.name == "agent" and _owns_agent(path.parent):
+        return False
+    return _is_source(path) or _owns_agent(path)
+
+
+def _is_source(directory: Path) -> bool:
     return any(_mentions_agent(directory / name) for name in _SOURCES)
+
+
+def _owns_agent(directory: Path) -> bool:
+    """Whether a directory is a package whose `agent` is a package with the agent, and not only contains it."""
+    inner = directory / "agent"
+    if not _mentions_agent(inner / "__init__.py") or (directory / ".git").exists():
+        return False
+    return (directory / "__init__.py").is_file() or any(_BEYOND.search(_source_of(path)) for path in inner.glob("*.py"))
 
 
 def _source_of(path: Path) -> str:
@@ -154,9 +181,19 @@ def _source_of(path: Path) -> str:
         return ""
 
 
-def _mentions_agent(source: Path) -> bool:
+def _mentions_agent(source: Path, depth: int = 3) -> bool:
     text = _source_of(source)
-    return bool(_ROOT_AGENT.search(text) or (_ADK.search(text) and _APP.search(text)))
+    if _ROOT_AGENT.search(text) or (_ADK.search(text) and _APP.search(text)):
+        return True
+    for dots, module in _PASSED_ON.findall(text) if depth else ():
+        # An absolute import begins where ADK puts the directory of the package on the path.
+        folder = source.parent
+        for _ in range(len(dots) - 1 if dots else 1):
+            folder = folder.parent
+        path = folder.joinpath(*module.split("."))
+        if any(_mentions_agent(file, depth - 1) for file in (path.with_name(f"{path.name}.py"), path / "__init__.py")):
+            return True
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,19 +216,24 @@ class Finder:
 
     @cached_property
     def everywhere(self) -> tuple[Path, ...]:
-        """All agents of the repository, without those inside another agent."""
+        """All agents of the repository, without those inside another agent: directories, else single files."""
         agents: list[Path] = []
-        for count, (folder, folders, files) in enumerate(os.walk(self.root)):
-            if count > _MAX_DIRECTORIES or "pyvenv.cfg" in files:
+        files: list[Path] = []
+        for count, (name, folders, names) in enumerate(os.walk(self.root)):
+            folder = Path(name)
+            if count > _MAX_DIRECTORIES or "pyvenv.cfg" in names:
                 folders.clear()
                 continue
             folders[:] = sorted(name for name in folders if name not in _NOT_AGENTS and not name.startswith("."))
-            if self.is_agent(Path(folder)):
-                agents.append(Path(folder))
+            if self.is_agent(folder):
+                agents.append(folder)
                 folders.clear()
-            elif "agent.py" in files:
-                self.without_agent.append(Path(folder, "agent.py"))
-        return tuple(agents)
+            elif "agent.py" in names:
+                self.without_agent.append(folder / "agent.py")
+            if "__init__.py" not in names:
+                files += [folder / name for name in sorted(names) if name.endswith(".py") and name not in _SOURCES]
+        single = (path for path in files if not path.name.startswith("test_") and self.is_agent(path))
+        return tuple(agents or single)
 
     def named(self, name: str, who: str, file: str | None) -> tuple[str | None, Problem | None]:
         """The agent that `who` names, or the problem with the name."""
@@ -211,23 +253,40 @@ class Finder:
             agent, problem = self.named(name.removesuffix(f"#{sub_agent}"), who, file)
             return (None, problem) if agent is None else (f"{agent}#{sub_agent}", None)
         path = (self.root / name).resolve()
-        if path.is_file():
+        source = path if path.is_file() else path.parent / f"{path.name}.py"
+        is_file = path != self.root and source.suffix == ".py" and source.name not in _SOURCES
+        if not self.is_agent(source):
+            is_file = is_file and not self.is_agent(source.parent) and _mentions_agent(source)
+        if is_file and not (path.is_dir() and self.is_agent(path)):
+            return self._module_or_file(source), None
+        path = path.parent if path.is_file() else path
+        if path.name == "agent" and _owns_agent(path.parent) and not _is_source(path.parent):
             path = path.parent
         if path.is_dir():
-            if self.is_agent(path):
+            inner = path != self.root and _mentions_agent(path / "agent" / "__init__.py")
+            if inner or self.is_agent(path) or _is_source(path):
                 return self.label(path), None
             inside = self._children(path)
             message = f"{who} names {name}, which contains no agent: {self._missing_files(path)}"
             suggestions = [self.label(agent) for agent in inside] or self._similar(name)
-        elif _MODULE.fullmatch(name):
+        elif _MODULE.fullmatch(name) and not name.endswith(".py"):
             return name, None
         else:
-            message = f"{who} names {name}, which is neither a directory nor a dotted module"
+            message = f"{who} names {name}, which is neither a directory, a file nor a dotted module"
             suggestions = self._similar(name)
         hint = WHAT_IS_AN_AGENT
-        if suggestions:
+        if (module := name.partition(":")[0]) != name and self.named(module, who, file)[0] is not None:
+            hint = f"Write it without `{name.removeprefix(module)}`: `{module}`."
+        elif suggestions:
             hint = f"Did you mean {' or '.join(suggestions[:5])}?\n{hint}"
         return None, Problem(code="agent-not-found", message=message, hint=hint, file=file)
+
+    def _module_or_file(self, file: Path) -> str:
+        """A file in a package as a dotted module, so that it can import what is beside it; else its path."""
+        top = next(folder for folder in file.parents if not (folder / "__init__.py").is_file())
+        if file.parent == top or top not in {self.root, self.root / "src"}:
+            return self.label(file)
+        return ".".join(file.relative_to(top).with_suffix("").parts)
 
     def _missing_files(self, directory: Path) -> str:
         """Why the files of a directory are not an agent."""
@@ -280,7 +339,7 @@ class Finder:
             for candidate in (folder, *self._children(folder)):
                 if candidate.name == name and candidate != self.root and self.is_agent(candidate):
                     return [candidate]
-        return [agent for agent in self.everywhere if agent.name == name]
+        return [agent for agent in self.everywhere if agent.name in {name, f"{name}.py"}]
 
     def _nearest(self, directory: Path) -> AgentChoice | NoChoice:
         for folder in self._upwards(directory):
