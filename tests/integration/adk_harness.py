@@ -207,6 +207,7 @@ def turn_lines(turn: Invocation) -> list[str]:
         lines.append(repr(event.model_dump(exclude_none=True, exclude={"invocation_id", "timestamp"})))
     if turn.final_response is not None:
         lines.append(f"= {turn.final_response.model_dump(exclude_none=True)}")
+    lines += [f"reported by {error.author} after {error.after} events: {error}" for error in turn.errors]
     for span in turn.spans or ():
         lines.append(repr(span.model_dump(exclude_defaults=True, exclude={"start", "end", "call_id"})))
     for name, agent in turn.app_details.agent_details.items() if turn.app_details else ():

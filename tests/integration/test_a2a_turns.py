@@ -114,6 +114,24 @@ def successes(words: Words) -> dict[str, Play]:
     looks = [status("working", message("Looking.")), status("completed", message("It is 4."))]
     plays["the last status is the answer"] = play(looks)
     plays["an artifact comes before it"] = play([artifact("It is 4."), status("completed", message("Done."))])
+    works, data = status("working", message("Thinking about it.")), {"data": {"unit": "C", "celsius": 21.0}}
+    plays["data after progress: the same data is the same text"] = play(
+        [submitted, works, artifact(data), completed],
+        [submitted, works, artifact({"data": {"celsius": 21.0, "unit": "C"}}), status("completed")],
+        said=(("Roll!", "Roll!"),),
+    )
+    plays["data in chunks, and of a message at the end"] = play(
+        [artifact(data), artifact({"data": [1.5, None]}, append=True), completed],
+        [works, status("completed", message(data))],
+        said=(("Roll!", "Roll!"),),
+    )
+    plays["data, and a text at the end"] = play([works, artifact(data), status("completed", message("21 degrees"))])
+    plays["a login in the middle"] = play(
+        [status("auth-required", message("Log in."), final=False), works, status("completed", message("It is 4."))]
+    )
+    progress = task("completed", history=[message("Roll!", role="user", messageId="OURS"), message("Thinking.")])
+    progress_and_data = {**progress, **task("completed", artifacts=words.artifacts(data), history=history[1:2])}
+    plays["data of a whole task"] = play(send=[progress_and_data], card=words.card("/", capabilities={}))
     plays["chunks"] = play([artifact("0"), *[artifact("x", append=True)] * 40, completed])
     plays["input required"] = play([status("input-required", message("Which?"))])
     plays["authentication required"] = play([status("auth-required", message("Which?"))])
@@ -152,6 +170,21 @@ def failures(words: Words) -> dict[str, Play]:
     plays["rejected"] = failed("no", state="rejected")
     plays["canceled"] = failed("no", state="canceled")
     plays["completed without an answer"] = play([words.status("completed")])
+    message, status = words.message, words.status
+    works = status("working", message("Thinking about it."))
+    plays["completed after progress"] = play([submitted, works, status("completed")])
+    ours = [message("Roll!", role="user", messageId="OURS"), message("Thinking about it.")]
+    whole = words.task("completed", history=ours)
+    plays["completed after progress, without streaming"] = play(send=[whole], card=words.card("/", capabilities={}))
+    bare = [words.bare_task("working"), words.bare_task("completed", history=ours)]
+    plays["completed after progress, polled"] = play([submitted], task=bare)
+    plays["completed after a login"] = play(
+        [status("auth-required", message("Log in."), final=False), works, status("completed")]
+    )
+    plays["waiting after progress, without a question"] = play([submitted, works, status("input-required")])
+    plays["canceled after progress"] = play([submitted, works, status("canceled")])
+    plays["failed after progress"] = play([submitted, works, status("failed")])
+    plays["failed with a code that says nothing"] = failed("429 RESOURCE_EXHAUSTED: quota", "UNKNOWN_ERROR")
     plays["internal error"] = play(Error(code=-32603))
     plays["internal error of the provider"] = play(Error(code=-32603, message="503 UNAVAILABLE"))
     plays["invalid params"] = play(Error(code=-32602))

@@ -57,6 +57,20 @@ class InvocationEvent(WireModel):
     """The agents that led to the event, joined by dots: `root.planner`. Only in actual turns; not in ADK's format."""
 
 
+class EventError(WireModel):
+    """An error that an event of an actual turn reports, e.g. `SAFETY` of a model. Not in ADK's format."""
+
+    author: str = ""
+    code: str = ""
+    message: str = ""
+    after: NonNegativeInt = 0
+    """How many of the turn's events with content come before it."""
+
+    def __str__(self) -> str:
+        """Code and message in one text."""
+        return ": ".join(filter(None, (self.code, self.message)))
+
+
 class InvocationEvents(WireModel):
     """The newer form of what happens inside a turn: the events in order."""
 
@@ -146,11 +160,13 @@ class Invocation(WireModel):
     app_details: AppDetails | None = None
     spans: list[Span] | None = None
     """The model and tool calls of an actual turn by start time; None if they were not measured. Not in ADK's format."""
+    errors: list[EventError] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """What events of an actual turn reported, in order. No criterion and no judge sees it, as in ADK."""
 
 
 def adk_value(turn: Invocation) -> dict[str, Any]:
     """The turn as JSON that ADK's `Invocation` accepts: without what only we record."""
-    value = turn.model_dump(mode="json", exclude_none=True, exclude={"spans"})
+    value = turn.model_dump(mode="json", exclude_none=True, exclude={"spans", "errors"})
     data = value.get("intermediate_data") or {}
     for event in data.get("invocation_events", ()):
         event.pop("branch", None)
@@ -179,6 +195,16 @@ def contents_of(
         agent = InvocationEvent(author="")
         yield agent, [Part(function_call=call) for call in data.tool_uses]
         yield agent, [Part(function_response=response) for response in data.tool_responses]
+
+
+def happened(turn: Invocation) -> Iterator[tuple[InvocationEvent, Sequence[Part], EventError | None]]:
+    """As `contents_of`, and the errors of events among them, each as an event without parts."""
+    waiting = list(turn.errors)
+    for number, (event, parts) in enumerate(contents_of(turn.intermediate_data)):
+        while waiting and waiting[0].after <= number:
+            yield InvocationEvent(author=waiting[0].author), (), waiting.pop(0)
+        yield event, parts, None
+    yield from ((InvocationEvent(author=error.author), (), error) for error in waiting)
 
 
 def tool_calls(data: IntermediateData | InvocationEvents | None) -> list[FunctionCall]:

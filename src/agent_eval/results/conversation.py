@@ -6,7 +6,7 @@ untrusted.
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from agent_eval.core.wire import WireModel
 
@@ -22,6 +22,10 @@ class StepReport(WireModel):
     """Results of the tool as JSON: usually one, none if the turn ended before, several from a long-running tool."""
     text: str = Field(default="", exclude_if=lambda value: not value)
     """Text that the agent wrote before its answer."""
+    error: str = Field(default="", exclude_if=lambda value: not value)
+    """Code and message of an event that reported an error; of a call without a response, instead of it."""
+    times: PositiveInt = Field(default=1, exclude_if=lambda value: value == 1)
+    """How many equal steps there were, one after the other."""
 
 
 class TurnReport(WireModel):
@@ -45,6 +49,11 @@ class TurnReport(WireModel):
     order; None if it did, or none are given."""
     expected_answer: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """The eval file's expected answer, if the agent's differs; None if it is equal, or none is given."""
+
+    @property
+    def calls(self) -> list[StepReport]:
+        """The steps with a call, each as often as it was made."""
+        return [step.model_copy() for step in self.steps if step.call for _ in range(step.times)]
 
 
 class ConversationReport(WireModel):

@@ -11,7 +11,7 @@ from typing import Any
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
 from agent_eval.core.invocation import (
     Invocation,
-    contents_of,
+    happened,
     intermediate_responses,
     tool_calls,
 )
@@ -118,7 +118,7 @@ def _size(turn: TurnReport) -> int:
         *(turn.expected_said or ()),
     ]
     for step in turn.steps:
-        texts += [step.agent, step.call, step.text, *step.responses]
+        texts += [step.agent, step.call, step.text, step.error, *step.responses]
     return sum(map(len, texts))
 
 
@@ -159,7 +159,7 @@ def _turn(
     """One turn; `broken`: an error ended it, maybe before there was an answer."""
     asked = actual or expected
     said = actual is not None and actual.final_response is not None
-    steps = _steps(actual) if actual is not None else []
+    steps = _folded(_steps(actual)) if actual is not None else []
     most = len(steps) if bounds is None else bounds.steps
     several = len({step.agent for step in steps}) > 1
     expected_calls, as_expected = _expected_calls(actual, expected, bounds)
@@ -167,7 +167,7 @@ def _turn(
         turn=number,
         user=_cut(_words(asked.user_content), bounds) if asked is not None else "",
         steps=[_reported(step, bounds, named=several) for step in steps[:most]],
-        steps_left_out=max(len(steps) - most, 0),
+        steps_left_out=sum(step.times for step in steps[most:]),
         answer=_cut(_words(actual.final_response), bounds) if actual is not None and (said or not broken) else None,
         expected_calls=expected_calls,
         calls_as_expected=as_expected,
@@ -261,6 +261,21 @@ class _Step:
     call: FunctionCall | None = None
     responses: list[FunctionResponse] = field(default_factory=list)
     text: str = ""
+    error: str = ""
+    times: int = 1
+
+
+def _folded(steps: Iterable[_Step]) -> list[_Step]:
+    """The steps; equal ones, one after the other, as one."""
+    folded: list[_Step] = []
+    last: StepReport | None = None
+    for step in steps:
+        before, last = last, _reported(step, None, named=True)
+        if last == before:
+            folded[-1].times += 1
+        else:
+            folded.append(step)
+    return folded
 
 
 def _steps(actual: Invocation) -> list[_Step]:
@@ -269,7 +284,12 @@ def _steps(actual: Invocation) -> list[_Step]:
     by_id: dict[str, _Step] = {}
     waiting: dict[str | None, deque[_Step]] = {}
     answer = text_of(actual.final_response)
-    for agent, part in _parts(actual):
+    for agent, part, error in _parts(actual):
+        if error:
+            if not steps or steps[-1].call is None or steps[-1].responses or steps[-1].error:
+                steps.append(_Step(agent=agent))
+            steps[-1].error = error
+            continue
         call, response = part.function_call, part.function_response
         if call is not None:
             step = _Step(agent=agent, call=call)
@@ -297,8 +317,13 @@ def _reported(step: _Step, bounds: Bounds | None, *, named: bool) -> StepReport:
         call="" if step.call is None else _call(step.call, bounds),
         responses=[_response(response, bounds) for response in responses],
         text=_cut(step.text, bounds),
+        error=_cut(step.error, bounds),
+        times=step.times,
     )
 
 
-def _parts(actual: Invocation) -> Iterator[tuple[str, Part]]:
-    return ((event.author or "agent", part) for event, parts in contents_of(actual.intermediate_data) for part in parts)
+def _parts(actual: Invocation) -> Iterator[tuple[str, Part, str]]:
+    """The parts of all events, and an empty one for each error."""
+    for event, parts, error in happened(actual):
+        for part in parts or [Part()]:
+            yield event.author or "agent", part, str(error or "")

@@ -243,7 +243,7 @@ def _turn_cells(turn: Turn, *, replayed: bool) -> dict[str, Value]:
     elif turn.excerpt is not None:
         cells["prompt"] = turn.excerpt.user
         cells["actual_response"] = turn.excerpt.answer
-        cells["actual_tool_calls"] = "\n".join(step.call for step in turn.excerpt.steps if step.call)
+        cells["actual_tool_calls"] = "\n".join(step.call for step in turn.excerpt.calls)
     return cells
 
 

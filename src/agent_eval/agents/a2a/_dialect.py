@@ -313,7 +313,7 @@ def failure(error: RpcError) -> AgentFailure:
             kind=FailureKind.PROTOCOL,
             hint="Does the agent card belong to this server, and to its version of A2A?",
         )
-    return failures.agent_error(f"{error.message} (JSON-RPC error {error.code})", by_words=True)
+    return failures.agent_error(f"{error.message} (JSON-RPC error {error.code})")
 
 
 def unreadable(why: str) -> AgentFailure:

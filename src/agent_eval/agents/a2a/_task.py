@@ -15,6 +15,7 @@ from agent_eval.agents.a2a._dialect import (
     ADK_EXTENSION,
     FINISHED,
     INTERRUPTED,
+    V1,
     Dialect,
     Json,
     is_agent,
@@ -24,6 +25,9 @@ from agent_eval.agents.a2a._dialect import (
 from agent_eval.core.content import Content, Part
 
 _CALLS = ("function_call", "function_response")
+_PROGRESS, _CLOSING, _RESULT = range(3)
+"""A message about the work, e.g. of the state `working`; the message with which the task ended or began to wait; what
+A2A calls the result: an artifact, or a message instead of a task."""
 _JOINED = "joined"
 """Marks a part of a chunk: a text continues the text before it."""
 
@@ -37,8 +41,8 @@ class _Entry:
     event_id: str | None = None
     is_replaced: bool = False
     """Its artifact was sent again."""
-    is_answer: bool = False
-    """An artifact or a message instead of a task: what A2A calls the result. Other messages are about the work."""
+    rank: int = _PROGRESS
+    """What it is to the task."""
 
     @property
     def parts(self) -> list[dict[str, Any]]:
@@ -106,7 +110,7 @@ class TaskReader:
             self._task(value)
         elif kind == "message":
             self.state = self.state or "completed"
-            self._add(value, _metadata(value), is_answer=True)
+            self._add(value, _metadata(value), _RESULT)
         elif kind == "status":
             self._status(value, _metadata(value), final=value.get("final"))
         elif isinstance(artifact := value.get("artifact"), Mapping):
@@ -153,7 +157,12 @@ class TaskReader:
         return filter(is_agent, messages)
 
     def _status(self, update: Json, metadata: Json, final: Any = None) -> None:
-        self.state = state_of(update) or self.state
+        state = state_of(update) or self.state
+        if state != self.state:  # What closed the state before was about the work.
+            self._status_text = ""
+            for entry in self._entries:
+                entry.rank -= entry.rank == _CLOSING
+        self.state = state
         self._waits_in_stream = final is False
         status = update.get("status")
         message = status.get("message") if isinstance(status, Mapping) else None
@@ -161,8 +170,9 @@ class TaskReader:
             return
         metadata = {**metadata, **_metadata(message)}
         if is_agent(message):
-            entry = self._add(message, metadata)
-            self._status_text = text_of_parts(entry.parts) or self._status_text
+            ends = state in FINISHED | INTERRUPTED
+            entry = self._add(message, metadata, _CLOSING if ends else _PROGRESS)
+            self._status_text = text_of_parts(entry.parts) if ends else ""
         self._error_code = str(metadata.get("adk_error_code") or self._error_code)
 
     def _artifact(self, artifact: Json, metadata: Json, *, append: bool = False) -> None:
@@ -177,9 +187,9 @@ class TaskReader:
         self.artifacts[artifact_id] = text
         if same is not None:
             same.is_replaced = True
-        self._by_artifact[artifact_id] = self._add(artifact, metadata, is_answer=True)
+        self._by_artifact[artifact_id] = self._add(artifact, metadata, _RESULT)
 
-    def _add(self, source: Json, metadata: Json, *, is_answer: bool = False) -> _Entry:
+    def _add(self, source: Json, metadata: Json, rank: int = _PROGRESS) -> _Entry:
         """Adds a message or an artifact, unless the last entry says the same: ADK sends the answer as both."""
         parts, long_running = read_parts(source.get("parts"), self._numbers)
         event_id = metadata.get("adk_event_id")
@@ -190,12 +200,12 @@ class TaskReader:
             repeated = same is self._entries[-1] and None in (event_id, same.event_id)
             same_event = event_id is not None and same.event_id == event_id
             if repeated or same_event or _has_ids(parts):
-                same.is_answer = same.is_answer or is_answer
+                same.rank = max(same.rank, rank)
                 return same
         entry = _Entry(
             event=self._event(parts, long_running, metadata),
             event_id=event_id if isinstance(event_id, str) else None,
-            is_answer=is_answer,
+            rank=rank,
         )
         self._entries.append(entry)
         self._by_parts[key] = entry
@@ -241,14 +251,21 @@ class TaskReader:
     def events(self) -> list[dict[str, Any]]:
         """The turn's events, for `to_invocation`.
 
-        The final response is the last artifact with a text, else the last message with one.
+        The final response is the last artifact with a text, else the message that ended the task, else the data of an
+        artifact or of that message as JSON. A server that shows calls sends events, whose last text counts if there is
+        no artifact.
         """
         entries = self._in_place()
         for entry in entries:
             entry.event["content"]["parts"] = _joined(entry.parts)
-        if any(entry.is_answer and not entry.has_calls and text_of_parts(entry.parts) for entry in entries):
+        own = [entry for entry in entries if not entry.has_calls and entry.rank > _PROGRESS]
+        if not any(text_of_parts(entry.parts) for entry in own):
+            for entry in own if not self.shows_calls else ():
+                entry.event["content"]["parts"] = [_as_text(part) for part in entry.parts]
+        least = max((entry.rank for entry in own if text_of_parts(entry.parts)), default=_CLOSING)
+        if least == _RESULT or not self.shows_calls:
             for entry in entries:
-                if not entry.is_answer:
+                if entry.rank < least:
                     entry.event["partial"] = True  # Not a final response for ADK's rules.
         return [entry.event for entry in entries if entry.parts or entry.event.get("grounding_metadata")]
 
@@ -290,6 +307,18 @@ def _joined(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if texts:
         whole[-1]["text"] = "".join(texts)
     return whole
+
+
+def _as_text(part: dict[str, Any]) -> dict[str, Any]:
+    """A JSON document as a text that is the same for the same data; any other part as it is."""
+    inline = part.get("inline_data", {})
+    if inline.get("mime_type") != "application/json":
+        return part
+    try:
+        document = json.loads(base64.b64decode(inline["data"]))
+    except (ValueError, RecursionError):  # a file of the agent
+        return part
+    return {"text": json.dumps(Numbers(V1).restore(document), ensure_ascii=False, sort_keys=True)}
 
 
 def _has_ids(parts: list[dict[str, Any]]) -> bool:

@@ -388,15 +388,25 @@ def _take(result: Any, reader: TaskReader) -> None:
 def _invocation(reader: TaskReader, content: Content, facts: TurnFacts) -> Invocation:
     events = reader.events()
     if not events:
-        raise AgentFailure(
-            f"The agent's server ended the task ({reader.state}) without an answer.",
-            kind=FailureKind.NO_ANSWER,
-            hint="The task has neither an artifact nor a message of the agent. See the server's log.",
-        )
+        raise _without_answer(reader)
     try:
-        return to_invocation(events, content, facts)
+        invocation = to_invocation(events, content, facts)
     except (MalformedEvent, ValidationError) as error:
         raise unreadable(str(error)) from error
+    if invocation.final_response is None and not reader.shows_calls:
+        raise _without_answer(reader, invocation)
+    return invocation
+
+
+def _without_answer(reader: TaskReader, invocation: Invocation | None = None) -> AgentFailure:
+    failure = AgentFailure(
+        f"The agent's server ended the task ({reader.state}) without an answer.",
+        kind=FailureKind.NO_ANSWER,
+        hint="The task has neither an artifact nor a message at its end: what the agent says while it works is no "
+        "answer. See the server's log.",
+    )
+    failure.unfinished = invocation
+    return failure
 
 
 def _unfinished(reader: TaskReader) -> str:
@@ -412,7 +422,7 @@ def _failed(reader: TaskReader) -> AgentFailure:
     """The failure of a task that was not completed."""
     text, code = reader.failure
     if reader.state == "failed":
-        return failures.agent_error(text, names=(code,) if code else (), by_words=not code)
+        return failures.agent_error(text, names=(code,))
     said = f": {first_line(text, 500).rstrip('.')}" if text else ""
     return AgentFailure(
         f"The agent's server {reader.state} the task{said}.",

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_eval.agents.adk._slots import Slot
-from agent_eval.agents.adk.events import MalformedEvent, calls_of, to_invocation
+from agent_eval.agents.adk.events import MalformedEvent, calls_of, ending_error, to_invocation
 from agent_eval.agents.driver import AgentSpec
 from agent_eval.agents.host import (
     ConnectionLost,
@@ -30,6 +30,7 @@ from agent_eval.agents.host import (
     Turn,
     blame,
 )
+from agent_eval.agents.http.failures import reported
 from agent_eval.agents.messages import Stack, TurnFacts
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
 from agent_eval.agents.venv import AgentInterpreter, EnvironmentRequest, discard_damaged, ensure_environment
@@ -270,7 +271,7 @@ class AdkSession:
                 hint="Check that the root agent yields events for this input. A workflow without sub-agents doesn't.",
             )
         try:
-            return to_invocation(turn.events, content, TurnFacts.model_validate(result))
+            invocation = to_invocation(turn.events, content, TurnFacts.model_validate(result))
         except (MalformedEvent, ValidationError) as error:
             raise AgentFailure(
                 f"The agent's process sent an answer that can't be read: {shorten(str(error), 600)}",
@@ -280,6 +281,10 @@ class AdkSession:
                 collateral=self._shared,
                 served=self.host.served,
             ) from error
+        if failure := reported(invocation, ending_error(turn.events), who="The agent's last event"):
+            failure.log_tail = self.host.log.tail() or None
+            raise failure
+        return invocation
 
     async def _too_late(self, turn: Turn, timeout: float) -> AgentFailure:
         """Ends a turn that timed out."""

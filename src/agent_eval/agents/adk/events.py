@@ -7,6 +7,7 @@ the output of `event.model_dump(mode="json", exclude_none=True)`. Keys that our 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -16,6 +17,7 @@ from agent_eval.core.content import Blob, Content, FileData, FunctionCall, Funct
 from agent_eval.core.invocation import (
     AgentDetails,
     AppDetails,
+    EventError,
     Invocation,
     InvocationEvent,
     InvocationEvents,
@@ -51,6 +53,7 @@ def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFact
     """
     final: _Event | None = None
     recorded: list[_Event] = []
+    errors: list[tuple[int, EventError]] = []
     read = [_Event(raw) for raw in events]
     for event in read:
         if event.author.lower() == _USER:
@@ -59,12 +62,17 @@ def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFact
             final = event
         if event.has_content() or event.raw.get("grounding_metadata") is not None:
             recorded.append(event)
+        if (error := event.error()) is not None:
+            errors.append((len(recorded), error))
+    kept = [event is not final or event.calls for event in recorded]
+    with_content = (keep and event.content is not None for keep, event in zip(kept, recorded, strict=True))
+    before = list(accumulate(with_content, initial=0))
     return Invocation(
         invocation_id=next((str(event.raw["invocation_id"]) for event in read if event.raw.get("invocation_id")), ""),
         user_content=user_content,
         final_response=None if final is None else final.content,
         intermediate_data=InvocationEvents(
-            invocation_events=[event.recorded(with_content=event is not final or event.calls) for event in recorded]
+            invocation_events=[event.recorded(with_content=keep) for keep, event in zip(kept, recorded, strict=True)]
         ),
         creation_timestamp=facts.started_at,
         duration=_rounded(facts.duration),
@@ -72,7 +80,17 @@ def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFact
         tool_duration=_rounded(facts.tool_duration),
         app_details=_app_details({event.author for event in read}, facts.requests),
         spans=facts.spans,
+        errors=[error.model_copy(update={"after": before[place]}) for place, error in errors],
     )
+
+
+def ending_error(events: Sequence[Json]) -> EventError | None:
+    """The error that the last event of a turn reports instead of a content; None if it reports none.
+
+    An event in the middle of a turn may be that of a node that is tried again, or of an agent that has a substitute.
+    """
+    last = next((_Event(raw) for raw in reversed(events) if str(raw.get("author", "")).lower() != _USER), None)
+    return None if last is None or last.has_content() else last.error()
 
 
 def calls_of(events: Sequence[Json]) -> list[FunctionCall]:
@@ -131,6 +149,11 @@ class _Event:
             part.text or part.function_call or part.function_response or part.inline_data is not None
             for part in self.parts
         )
+
+    def error(self) -> EventError | None:
+        """What the event reports."""
+        code, message = (str(self.raw.get(key) or "") for key in ("error_code", "error_message"))
+        return EventError(author=self.author, code=code, message=message) if code or message else None
 
     def recorded(self, *, with_content: bool) -> InvocationEvent:
         """The event as stored in the invocation; without content if the final response has it."""

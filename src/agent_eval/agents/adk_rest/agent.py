@@ -17,7 +17,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 from urllib.parse import quote
 
-from agent_eval.agents.adk.events import MalformedEvent, to_invocation
+from agent_eval.agents.adk.events import MalformedEvent, ending_error, to_invocation
 from agent_eval.agents.adk_rest._normalise import merged, normalised
 from agent_eval.agents.driver import AgentSpec
 from agent_eval.agents.http import (
@@ -364,7 +364,6 @@ class RestSession:
             names=names,
             traceback=trace if isinstance(trace, str) else None,
             server=self._agent.server,
-            by_words=not names,
         )
 
     def _invocation(self, events: list[dict[str, Any]], content: Content, facts: TurnFacts) -> Invocation:
@@ -374,6 +373,9 @@ class RestSession:
             invocation = to_invocation(events, content, facts)
         except MalformedEvent as error:
             raise _unreadable(str(error)) from error
+        server = self._agent.server
+        if failure := failures.reported(invocation, ending_error(events), server=server, who="The agent's server"):
+            raise failure
         if not self._agent.explains_exceptions and _ends_with_calls(events):
             raise self._no_answer("The agent's server ended the stream after tool calls, without an answer.")
         if not self._agent.requests:

@@ -10,16 +10,35 @@ from urllib.parse import urlsplit
 from agent_eval.agents.http._address import is_loopback
 from agent_eval.agents.http.client import HttpFailure, Reply
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, EnvironmentFailure, FailureKind
+from agent_eval.core.invocation import EventError, Invocation
 from agent_eval.core.problem import Problem, docs_page
 from agent_eval.core.text import first_line
 from agent_eval.net.retry import NO_ACCESS, OF_A_PROXY
 
 _PROXY = "Check the proxy, and HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY of the job."
-_PROVIDER_CODES = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "_ResourceExhaustedError"})
-_PROVIDER_STATUS = re.compile(r"429|5\d\d")
+_PROVIDER_CODES = re.compile(
+    r"429|5\d\d|RESOURCE_EXHAUSTED|UNAVAILABLE|DEADLINE_EXCEEDED|INTERNAL"
+    r"|_?ResourceExhausted(Error)?|(RateLimit|Overloaded|ServiceUnavailable|InternalServer|APIConnection|APITimeout)Error"
+    r"|rate_limit_e\w+|insufficient_quota|overloaded_error|server_error"
+)
+"""Statuses of HTTP and of Google's APIs, and what OpenAI, Anthropic, LiteLLM and ADK call the same."""
+_NO_CODES = re.compile(r"(?i:unknown(_?error)?|none|null)|ERROR|error|FAILED|failed")
+"""Codes that say nothing: ADK writes `UNKNOWN_ERROR` if an exception has no code."""
+_UNDECIDED = re.compile(r"(Client|Server|API|Apis?)Error")
+"""Types of google-genai for any status, with which their text begins."""
+_ERROR_CODES = re.compile(
+    r"-?\d+|CANCELLED|INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|UNAUTHENTICATED|FAILED_PRECONDITION"
+    r"|ABORTED|OUT_OF_RANGE|UNIMPLEMENTED|DATA_LOSS|E(CONN|HOST|NET|AI_|NO|PIPE|PROTO|TIMEDOUT|ACCES|PERM)\w*|ERR_\w+"
+    r"|(?!JSON_PARSE)(?i:.*(error|exception|timeout))"
+)
+"""Any other status, Node's codes, names of exceptions; but not what ADK writes if a model's arguments are no JSON."""
 _OVERLOADED_WORDS = re.compile(r"\bdatabase( table)? is locked\b|\bQueuePool limit\b")
 """What SQLite says, in which `adk api_server` keeps its sessions, and SQLAlchemy's pool of connections."""
-_PROVIDER_WORDS = re.compile(r"\b429\b|\b(?i:quota)\b|RESOURCE_EXHAUSTED|\bUNAVAILABLE\b")
+_PROVIDER_WORDS = re.compile(
+    r"\b429\b|\b(?i:quota)\b|RESOURCE_EXHAUSTED|\bUNAVAILABLE\b|DEADLINE_EXCEEDED|^5\d\d [A-Z_]{4,}\b"
+    r"|^Unknown error\.$"
+)
+"""The last one is ADK's text for an answer of a model that has neither candidates nor feedback on the prompt."""
 
 _of_the_server = functools.partial(AgentFailure, kind=FailureKind.SERVER)
 """A failure of the agent's server, or of what is in front of it."""
@@ -217,7 +236,7 @@ def agent_error(
     names: tuple[str, ...] = (),
     traceback: str | None = None,
     server: ServerProcess | None = None,
-    by_words: bool = False,
+    who: str = "The agent's server",
 ) -> AgentFailure:
     """An error in the answer: the agent's own exception, that of its model's provider, or an overloaded server.
 
@@ -226,12 +245,16 @@ def agent_error(
         names: Its type and code, if the server says them.
         traceback: The agent's own traceback.
         server: Its process, if the gate started it.
-        by_words: The server says no type and no code, so that the text decides whether the provider failed.
+        who: What reports it, if no name says what was raised.
     """
-    provider = any(name in _PROVIDER_CODES or _PROVIDER_STATUS.fullmatch(name) for name in names)
-    provider = provider or (by_words and _PROVIDER_WORDS.search(message) is not None)
-    text = first_line(message, 500).rstrip(".") or "no message"
-    text = next((f"{name}: {text}" for name in names if name and name not in text), text)
+    names = tuple(name for name in names if name and not _NO_CODES.fullmatch(name))
+    provider = any(map(_PROVIDER_CODES.fullmatch, names))
+    if all(map(_UNDECIDED.fullmatch, names)):  # Or without a name: then the text decides.
+        provider = provider or _PROVIDER_WORDS.search(message) is not None
+    text = first_line("" if _NO_CODES.fullmatch(message) else message, 500).rstrip(".")
+    hint = None if text else "See the log: the exception may be there."
+    text = text or "no message"
+    text = next((f"{name}: {text}" for name in names if name not in text), text)
     if _OVERLOADED_WORDS.search(message):
         return _without_capacity(text)
     if provider:
@@ -242,11 +265,34 @@ def agent_error(
             hint="Run the job again later, or lower `--concurrency`.",
         )
     return AgentFailure(
-        f"The agent raised {text}." if names else f"The agent's server reported an error: {text}.",
+        f"The agent raised {text}." if names else f"{who} reported an error: {text}.",
         kind=FailureKind.EXCEPTION,
         traceback=traceback,
         log_tail=server.log_tail() if server is not None else None,
+        hint=hint,
     )
+
+
+def reported(
+    invocation: Invocation, error: EventError | None, *, server: ServerProcess | None = None, who: str
+) -> AgentFailure | None:
+    """The failure of a turn that ended with an event that reports an error; None if that is how the model answered.
+
+    A model's own codes (`SAFETY`, `MAX_TOKENS`, `MALFORMED_FUNCTION_CALL` ...) and those that the agent's callbacks
+    make up are no failures: the turn is scored, as in ADK.
+
+    Args:
+        invocation: The turn.
+        error: What its last event reports.
+        server: The agent's process, if the gate started it.
+        who: What reports it.
+    """
+    patterns = (_NO_CODES, _PROVIDER_CODES, _ERROR_CODES)
+    if error is None or (error.code and not any(pattern.fullmatch(error.code) for pattern in patterns)):
+        return None
+    failure = agent_error(error.message, names=(error.code,), server=server, who=who)
+    failure.unfinished = invocation
+    return failure
 
 
 def too_late(timeout: float, after: str = "") -> AgentFailure:

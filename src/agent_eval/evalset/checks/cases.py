@@ -51,11 +51,11 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
 def _recorded_keys(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
     """Keys of recordings, which ADK rejects in an eval file."""
     for number, turn in enumerate(case.conversation or ()):
-        if "spans" in turn.model_fields_set:
+        for key in sorted({"spans", "errors"} & turn.model_fields_set):
             yield file.error(
                 "unknown-key",
-                "`spans` is not a key of an invocation.",
-                (*path, "conversation", number, "spans"),
+                f"`{key}` is not a key of an invocation.",
+                (*path, "conversation", number, key),
                 "It was measured when a run was recorded. Remove it.",
             )
 

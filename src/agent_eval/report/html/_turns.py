@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
-from agent_eval.core.invocation import Invocation, contents_of, tool_calls
+from agent_eval.core.invocation import Invocation, happened, tool_calls
 from agent_eval.core.text import plural
 from agent_eval.criteria import align
 from agent_eval.report.html._packing import bounded_value, json_value, number, shown
 from agent_eval.report.html._source import CaseDetail
+from agent_eval.report.views.case import ERROR_EVENT, times
 from agent_eval.results import ConversationReport, StepReport, TurnReport
 
 _NAME = 500
@@ -72,8 +73,16 @@ def _turn(turn: Invocation, expected: Invocation | None, detail: CaseDetail) -> 
 def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
     """Calls, responses and texts before the answer, in order. The answer's own event is no step."""
     answer = text_of(turn.final_response)
-    for event, parts in contents_of(turn.intermediate_data):
+    call: FunctionCall | None = None
+    for event, parts, error in happened(turn):
         who = {"agent": shown(event.author, _NAME), "branch": shown(event.branch, _NAME)}
+        if error is not None:
+            text = shown(f"{ERROR_EVENT} {error}", detail.text)
+            if call is None:
+                yield {"kind": "text", **who, "parts": [{"text": text}]}
+            else:  # Instead of its response.
+                yield {"kind": "response", **who, **_named(call), "value": text}
+            call = None
         texts: list[dict[str, Any]] = []
         for part in parts:
             if part.function_call is None and part.function_response is None:
@@ -83,8 +92,9 @@ def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
             if texts:
                 yield {"kind": "text", **who, "parts": texts}
                 texts = []
-            if part.function_call is not None:
-                yield {"kind": "call", **who, **_call(part.function_call, detail)}
+            call = part.function_call
+            if call is not None:
+                yield {"kind": "call", **who, **_call(call, detail)}
             elif part.function_response is not None and detail.events:
                 yield {"kind": "response", **who, **_response(part.function_response, detail)}
         if texts and not (answer and "\n".join(part.text for part in parts if part.text) == answer):
@@ -93,12 +103,16 @@ def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
 
 def _call(call: FunctionCall, detail: CaseDetail) -> dict[str, Any]:
     args = None if call.args is None else json_value(call.args, detail.text)
-    return {"id": shown(call.id, _NAME), "name": shown(call.name, _NAME), "args": args}
+    return {**_named(call), "args": args}
 
 
 def _response(response: FunctionResponse, detail: CaseDetail) -> dict[str, Any]:
     value = bounded_value(response.response if response.response is not None else {}, detail.response)
-    return {"id": shown(response.id, _NAME), "name": shown(response.name, _NAME), "value": value}
+    return {**_named(response), "value": value}
+
+
+def _named(part: FunctionCall | FunctionResponse) -> dict[str, Any]:
+    return {"id": shown(part.id, _NAME), "name": shown(part.name, _NAME)}
 
 
 def _parts(content: Content | None, detail: CaseDetail) -> list[dict[str, Any]]:
@@ -249,9 +263,11 @@ def _excerpt_turn(user: str, steps: list[dict[str, Any]], answer: str | None) ->
 
 def _excerpt_step(step: StepReport) -> Iterator[dict[str, Any]]:
     if step.text:
-        yield _excerpt_text(step.agent, _plain(step.text))
+        yield _excerpt_text(step.agent, _plain(step.text + times(step)))
     if step.call:
-        yield _excerpt_text(step.agent, [{"code": shown(step.call, 20_000)}])
+        yield _excerpt_text(step.agent, [{"code": shown(step.call + times(step), 20_000)}])
+    if step.error:
+        yield _excerpt_text(step.agent, _plain(f"{ERROR_EVENT} {step.error}"))
     for response in step.responses:
         who = {"agent": shown(step.agent, _NAME), "branch": ""}
         yield {"kind": "response", **who, "id": "", "name": "", "value": shown(response, 20_000)}

@@ -232,7 +232,15 @@ def first_difference(case: CaseReport) -> str:
     if not compares_answers(first.subject):
         return first.first or next(iter(first.lines), first.summary)
     expected, actual = (_quoted(side) for side in (turn.expected, turn.actual))
-    return f"{which}expected {expected}, got {actual}"
+    turns = case.conversation.turns if case.conversation is not None else []
+    why = next((why_no_answer(said) for said in turns if said.turn == turn.turn), "")
+    return f"{which}expected {expected}, got {actual}{why}"
+
+
+def why_no_answer(turn: TurnReport) -> str:
+    """The error that an event reported instead of an answer, in brackets; "" if there is none."""
+    error = "" if turn.answer or not turn.steps else turn.steps[-1].error
+    return f" ({first_line(error, _SIDE)})" if error else ""
 
 
 def compares_answers(metric: str) -> bool:
@@ -280,6 +288,7 @@ LABELS: dict[RowKind, str] = {
 """What to print before a row."""
 
 NO_ANSWER = "(no answer)"
+ERROR_EVENT = "[an event reports an error]"
 _ALIKE = 80
 """Two texts with so many equal characters at the beginning are the same text, cut to different sizes."""
 
@@ -418,7 +427,7 @@ def _remark(name: str, evidence: TurnEvidence, turn: TurnReport) -> Remark:
 
 def _is_shown(expected: str, turn: TurnReport) -> bool:
     """Whether the turn shows what a criterion expected: as its answer or as its calls."""
-    calls = [step.call for step in turn.steps if step.call] if turn.expected_calls is None else turn.expected_calls
+    calls = [step.call for step in turn.calls] if turn.expected_calls is None else turn.expected_calls
     said = "\n".join(turn.expected_said or ())
     texts = [turn.expected_answer or turn.answer or "", "\n".join(calls), said, turn.user]
     beginning = expected.strip()[:_ALIKE]
@@ -475,7 +484,7 @@ def _rows(turn: TurnView, steps: int, details: int) -> Iterator[Row]:
         yield Row(kind="user", text=report.user)
     for step in report.steps[:steps]:
         yield from _step(step)
-    left = report.steps_left_out + max(len(report.steps) - steps, 0)
+    left = report.steps_left_out + sum(step.times for step in report.steps[steps:])
     if left:
         yield Row(kind="said", text=f"[… and {plural(left, 'more step')}]")
     for text in (report.expected_said or ())[:steps]:
@@ -500,13 +509,20 @@ def _rows(turn: TurnView, steps: int, details: int) -> Iterator[Row]:
             yield Row(kind="detail", text=f"and {len(remark.details) - details:,} more")
 
 
+def times(step: StepReport) -> str:
+    """How often a step was repeated, in brackets; "" for once."""
+    return f" ({step.times:,} times)" if step.times > 1 else ""
+
+
 def _step(step: StepReport) -> Iterator[Row]:
     who = f"{step.agent}: " if step.agent else ""
     if step.text:
-        yield Row(kind="said", text=who + step.text)
+        yield Row(kind="said", text=who + step.text + times(step))
     if step.call:
-        yield Row(kind="call", text=who + step.call)
+        yield Row(kind="call", text=who + step.call + times(step))
     for response in step.responses:
         yield Row(kind="response", text=response)
-    if step.call and not step.responses:
+    if step.error:
+        yield Row(kind="said", text=f"{who}{ERROR_EVENT} {step.error}{'' if step.call else times(step)}", wrong=True)
+    elif step.call and not step.responses:
         yield Row(kind="response", text="(nothing: the turn ended before)")

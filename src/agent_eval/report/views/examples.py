@@ -9,7 +9,16 @@ from difflib import SequenceMatcher
 
 from agent_eval.core.text import first_line, shorten, unbroken
 from agent_eval.report.views._causes import Cause, never_ran
-from agent_eval.report.views.case import NO_ANSWER, Remark, TurnView, case_view, compares_answers, reason_lines
+from agent_eval.report.views.case import (
+    NO_ANSWER,
+    Remark,
+    TurnView,
+    case_view,
+    compares_answers,
+    reason_lines,
+    times,
+    why_no_answer,
+)
 from agent_eval.report.views.digest import location
 from agent_eval.report.views.links import Reference
 from agent_eval.results import CaseReport, CauseReport, RunReport, StepReport, TurnReport
@@ -129,13 +138,13 @@ def _made(turn: TurnReport) -> Iterator[Side]:
     """The calls and responses of a turn in which no call was wrong, or none was expected."""
     for step in turn.steps:
         if step.call:
-            yield Side(expected=step.call if turn.calls_as_expected else "", now=step.call)
+            yield Side(expected=step.call if turn.calls_as_expected else "", now=step.call + times(step))
             for response in step.responses[:1]:
                 yield Side(now_lead="returned", now=response, wrong=_ERROR.match(response) is not None)
 
 
 def _calls(turn: TurnReport, cause: CauseReport | None, branch: str) -> Iterator[Side]:
-    steps = [step for step in turn.steps if step.call]
+    steps = turn.calls
     marked = cause.example.call if cause is not None else None
     pairs = _aligned(turn.expected_calls, steps)
     met = not any(_unmet(pair) for pair in pairs)
@@ -180,7 +189,8 @@ def _aligned(expected: Sequence[str] | None, steps: Sequence[StepReport]) -> lis
 def _answers(turn: TurnView) -> Iterator[Side]:
     said = turn.said
     if said.expected_answer is not None:
-        yield Side(expected=said.expected_answer, now=said.answer or NO_ANSWER, wrong=True, code=False)
+        now = said.answer or NO_ANSWER + why_no_answer(said)
+        yield Side(expected=said.expected_answer, now=now, wrong=True, code=False)
     for remark in turn.remarks:  # Results without a conversation.
         if remark.actual and compares_answers(remark.summary):
             yield Side(expected=remark.expected, now=remark.actual, wrong=True, code=False)

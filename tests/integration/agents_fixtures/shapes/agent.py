@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -49,6 +50,14 @@ def tools_script(said: str, count: int, request: Any) -> Any:
         return reply(types.Part(text="I think.", thought=True), text("I say."))
     if said == "error":
         return reply(error_code="SAFETY", error_message="not allowed")
+    if said.startswith("reports "):
+        facts = json.loads(said.removeprefix("reports "))
+        if "raises" in facts:
+            raise type(facts["raises"], (Exception,), {})(facts["error_message"])
+        answer = [text(said) for said in facts.pop("says", [])]
+        return (
+            [reply(error_code="UNKNOWN_ERROR"), reply(text("Done."))] if "twice" in facts else reply(*answer, **facts)
+        )
     if said == "streamed":
         return [reply(text("Do"), partial=True), reply(text("ne."), partial=True), reply(text("Done."))]
     if said == "silent":
