@@ -98,7 +98,7 @@ def a2a(words: Words) -> Callable[[Path], Door]:
 
             def script(facts: Facts) -> Conversable:
                 code = facts.get("error_code")
-                marks = {"metadata": {"adk_error_code": code}} if code else {}
+                marks: Facts = {"metadata": {"adk_error_code": code}} if code else {}
                 said = [text] if (text := facts.get("error_message") or code) else []
                 failed = [words.status("failed", words.message(*said, **marks))]
                 done = [words.artifact("Done."), words.status("completed")]
