@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from agent_eval.gate.agent_changes import agent_changes
 from agent_eval.gate.agent_sources import MAX_FILE, Sources, source_hash
-from agent_eval.gate.changed_here import HeadCode, note_changed_here
-from agent_eval.gate.changed_lines import changed_code, changed_lines, within
+from agent_eval.gate.changed_here import Before, HeadCode, note_changed_here
+from agent_eval.gate.changed_lines import Edit, changed_code, changed_lines, edits, within
 from agent_eval.gate.history._drift import drift, flakiness
 from agent_eval.gate.history.records import KEEP
 from agent_eval.gate.stats.exact_tests import pass_rates
@@ -294,6 +294,65 @@ def test_changed_code__only_what_python_runs() -> None:
     assert changed_code("# nothing\n", "a = 1\n") == changed_code("a = 1\n", "# nothing\n") == [(1, 1)]
 
 
+HARMLESS = [
+    ("total = a + 5\n    return {'c': total}", "c = a + 5\n    return {'c': c}"),
+    ("total = a + 5\n    return total", "return a+5"),
+    ("row = g(a)\n    if row is None:\n        return 1\n    return row",) * 2,
+    (
+        "for row in g():\n        if row == a:\n            return row",
+        "for each in g():\n        if each == a: return each",
+    ),
+    ("x = a\n    y = x\n    return y", "return a"),
+    ("return g(a)", "logger.info('a %s', a)\n    return g(a)"),
+    (
+        "if a:\n        x = 1\n    else:\n        x = 2\n    return x",
+        "if a:\n        y = 1\n    else:\n        y = 2\n    return y",
+    ),
+]
+HARMFUL = [
+    ("return a + 5", "return a + 6"),
+    ("x = g()\n    for i in a:\n        x.h(i)", "for i in a:\n        g().h(i)"),
+    ("x = g()\n    return [x for i in a]", "return [g() for i in a]"),
+    ("x = 1\n    y = 2\n    return x - y", "x = 1\n    y = 2\n    return y - x"),
+    ("x = 1\n    return x", "return x"),
+    ("x = g()\n    while x.h():\n        pass", "while g().h():\n        pass"),
+    ("x = g()\n    h()\n    return x", "h()\n    return g()"),
+    ("x = g()\n    if h():\n        return x", "if h():\n        return g()"),
+    ("global x\n    x = 1\n    return 2", "global y\n    y = 1\n    return 2"),
+]
+
+
+def test_changed_code__a_refactored_function_is_as_before() -> None:
+    def lines(old: str, new: str) -> list[tuple[int, int]]:
+        return changed_code(f"def f(a):\n    {old}\n", f"def f(a):\n    {new}\n")
+
+    assert [pair for pair in HARMLESS if lines(*pair)] == []
+    assert [pair for pair in HARMFUL if not lines(*pair)] == []
+    assert changed_code("A = {'a': 1}\n", "A = {\n    'a': 1,\n}\n") == []
+    assert changed_code("def f(a):\n    return a\n", "def f(b):\n    return b\n") == [(1, 2)]  # a tool's parameter
+
+
+SPELLINGS = [
+    *(("Be frendly.", "Be friendly."), ('instruction="Allways ask.",', 'instruction="Always ask.",')),
+    *(("Send them to the desk", "Send them to the desks"), ("- be polite, allways", "- be polite, always")),
+]
+OTHER_WORDS = [
+    *(("amount: In cents.", "amount: In dollars."), ("Do ask.", "Do not ask."), ("Be brief.", "Be kind.")),
+    *(('state["currency"] = x', 'state["curency"] = x'), ("return total", "return totals"), ("a: 10 kg", "a: 11 kg")),
+    ("row.price and row", "row.prices and row"),
+]
+
+
+def test_edits__words_that_are_only_spelled_otherwise() -> None:
+    def is_spelling(old: str, new: str) -> bool:
+        [edit] = edits(old, new)
+        return edit.is_spelling
+
+    assert [pair for pair in SPELLINGS if not is_spelling(*pair)] == []
+    assert [pair for pair in OTHER_WORDS if is_spelling(*pair)] == []
+    assert edits("a\nb\nc", "a\nc") == [Edit(first=1, last=1, old=["b"], new=[])]
+
+
 # What differs between the agents of two commits, and the changed lines that a cause depends on.
 
 
@@ -444,6 +503,11 @@ def code_of(name: str) -> HeadCode:
         sources=lambda _: made,
         changed=cache(lambda file: changed_code(FILES.get(file), head[file]) if file in files and file in head else []),
         changed_files=sorted(files),
+        written=cache(
+            lambda file: changed_lines(FILES.get(file), head[file]) if file in files and file in head else []
+        ),
+        texts=lambda file: (FILES.get(file), head.get(file)),
+        apart=True,
     )
 
 
@@ -460,10 +524,10 @@ def test_note_changed_here__each_cause_with_each_change() -> None:
     page = []
     for (name, head), (of, (home, causes, before)) in product(HEADS.items(), rounds.items()):
         seen = [found.model_copy(deep=True) for found in causes]
-        note_changed_here(seen, partial(always, [home]), code_of(name), partial(always, before))
+        note_changed_here(seen, partial(always, [home]), code_of(name), partial(always, Before(tools=before)))
         for found in seen:
             facts = found.data.model_dump(exclude_defaults=True, exclude={"place"})
-            was = ", of a tool that was called before" * found.called_before
+            was = ", of a tool that was called before" * found.called_before + ", one of" * found.one_of
             where = [f"  {described(place, head)}" for place in found.changed_here]
             page += [f"{name}{of}: {found.code} {facts}{was}", *where] if where else []
     check("golden_changed_here.txt", "\n".join(page) + "\n")

@@ -152,14 +152,34 @@ class Sources:
         Args:
             start: Where the agent is defined, or one that has it as a sub-agent or tool.
             name: The agent's name.
-            keywords: E.g. `instruction`.
+            keywords: E.g. `instruction`; none for all.
         """
         return [
             Definition(module=module, node=keyword.value, symbol=keyword.arg)
             for module, call in self._calls(start, name)
             for keyword in call.keywords
-            if keyword.arg is not None and keyword.arg in keywords
+            if keyword.arg is not None and (keyword.arg in keywords or not keywords)
         ]
+
+    def passed(self, code: Iterable[Definition], keyword: str) -> list[Definition]:
+        """What the calls in some code pass for a keyword."""
+        return [
+            Definition(module=each.module, node=found.value, symbol=keyword)
+            for each in code
+            for node in ast.walk(each.node)
+            for found in (node.keywords if isinstance(node, ast.Call) else ())
+            if found.arg == keyword
+        ]
+
+    def around(self, place: Place) -> list[Definition]:
+        """The innermost function that has a line."""
+        module, line = self._module(place.file), place.first or 0
+        around = (
+            []
+            if module is None
+            else [first for first, (node, _) in module.functions.items() if first <= line <= _last(node)]
+        )
+        return self.locate(place.file, place.symbol, max(around)) if around else []
 
     def agent(self, start: Sequence[Definition], name: str) -> list[Place]:
         """The calls that make an agent of this name."""

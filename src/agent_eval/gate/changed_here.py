@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import PurePosixPath
 
 from agent_eval.gate.agent_sources import Definition, Sources
-from agent_eval.gate.changed_lines import Lines, within
+from agent_eval.gate.changed_lines import Edit, Lines, edits, within
 from agent_eval.results import AgentChangeCode, AgentFacts, AgentTree, CauseReport, Place
 
 MOST_PLACES = 10
@@ -31,12 +35,23 @@ _KEYWORDS: Mapping[str, tuple[str, ...]] = {
     "tool-removed": ("tools",),
 }
 """What makes an agent in Python code, by the code of a change."""
-_KINDS: tuple[AgentChangeCode, ...] = (
-    *("model", "instruction", "description", "sub-agents", "callbacks", "tool-added"),
-)
-"""What may lie behind a cause that is not about a tool."""
 _LISTS = frozenset({"sub_agents", "tools"})
 """Keywords whose values name other things, which are not a part of the agent."""
+_GRAPHS = frozenset({"edges", "nodes"})
+"""Keywords whose values name agents, and functions, which are part of a workflow."""
+_VARIABLES = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
+_KEPT = frozenset({"state", "load_artifact", "session"})
+"""Attributes by which code reads what other code has kept."""
+_SHORT = 2
+"""Characters of words that say nothing."""
+_GONE = re.compile("|".join((r"no tool with\b", r"in the tools_dict", r"Tool '[^']*' not found")))
+"""How google-adk answers a call of a tool that the agent doesn't have."""
+_OF_CALLS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|`([^`]*)`")
+_WORD = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?")
+_TOLD, _EQUAL, _WEAK = range(3)
+"""Evidence for a place: it has words of the cause; none; only the spelling of words differs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +64,12 @@ class HeadCode:
     """The changed lines of a file; None if no base is known."""
     changed_files: Collection[str] | None
     """All files that differ from the base, relative to the root; None if no base is known."""
+    written: Callable[[str], Lines | None] = lambda _: None
+    """As `changed`, with comments and docstrings."""
+    texts: Callable[[str], tuple[str | None, str | None]] = lambda _: (None, None)
+    """A file's text on the base branch and here; None: it has none, or can't be read."""
+    apart: bool = False
+    """Keep apart what is not changed together, e.g. two lines of a function."""
 
     def of_change(self, tree: AgentTree, agent: AgentFacts, code: AgentChangeCode, tool: str = "") -> list[Place]:
         """Where an agent has what a change is about: the changed lines, or all if no base is known."""
@@ -69,25 +90,125 @@ class HeadCode:
             found = [each for each in found if not isinstance(each.node, ast.Name)][:1]
         return self._shown(each.place for each in found)
 
-    def of_tool(self, tree: AgentTree, name: str, agent: AgentFacts | None = None) -> list[Place]:
-        """The changed lines of a tool's code and of what it uses, and changed files that this code names."""
+    def code_of(self, tree: AgentTree, name: str, agent: AgentFacts | None = None) -> list[Definition]:
+        """A tool's code, and what it uses."""
+        if not name:
+            return []
+        sources = self.sources(tree.agent)
         agents = tree.agents if agent is None else [agent]
-        tools = [tool for each in agents for tool in each.tools if tool.name == name and tool.place is not None]
-        sources, places = self.sources(tree.agent), []
-        for tool in tools:
-            assert tool.place is not None
-            places += self._of_code(sources, definitions(sources, tool.place)) or self._shown([tool.place])
-        if not tools:  # One of a toolset, or of an MCP server.
-            sets = [tool.place for each in agents for tool in each.tools if tool.place is not None]
+        tools = [tool for each in agents for tool in each.tools if tool.place is not None]
+        own = [each for tool in tools if tool.name == name and tool.place for each in definitions(sources, tool.place)]
+        if not own and all(tool.name != name for tool in tools):  # One of a toolset, or of an MCP server.
+            sets = [tool.place for tool in tools if tool.place is not None]
             inside = sources.used(each for place in sets for each in definitions(sources, place))
             own = [each for each in inside if each.symbol.rpartition(".")[2] == name]
             own += [each for file in dict.fromkeys(place.file for place in sets) for each in sources.locate(file, name)]
-            places += self._of_code(sources, own)
-        return _distinct(places if self.changed_files is not None else places[:1])
+        return sources.used(own)
 
-    def _of_code(self, sources: Sources, code: Sequence[Definition]) -> list[Place]:
-        used = sources.used(code)
-        return [*self._shown(each.place for each in used), *(Place(file=file) for file in self._named(used))]
+    def declaration(self, tree: AgentTree, name: str, agent: AgentFacts) -> list[Place]:
+        """The changed lines of what a model is shown of a tool: its signature and its docstring."""
+        found = []
+        for tool in agent.tools:
+            for each in definitions(self.sources(tree.agent), tool.place) if tool.name == name and tool.place else ():
+                body = getattr(each.node, "body", None)
+                first = body[0] if isinstance(body, list) and body else None
+                if isinstance(first, ast.stmt):
+                    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+                    last = (first.end_lineno or first.lineno) if is_text else first.lineno - 1
+                    found.append(each.place.model_copy(update={"last": max(last, each.place.first or 1)}))
+        return within(found, self.written, apart=self.apart)
+
+    def declarations(self, tree: AgentTree, agents: Iterable[AgentFacts]) -> list[Place]:
+        """The changed lines of what models are shown of these agents' tools."""
+        return [place for each in agents for tool in each.tools for place in self.declaration(tree, tool.name, each)]
+
+    def of_agent(self, tree: AgentTree, agent: AgentFacts, only: Sequence[str] = ()) -> list[Place]:
+        """The changed lines of the call that makes an agent, and of what it passes: all, or some keywords."""
+        sources, start = self.sources(tree.agent), self._start(tree, agent)
+        code: list[Definition] = []
+        for value in sources.keywords(start, agent.name, only):
+            if value.symbol in _LISTS | _GRAPHS:
+                named = [each for each in sources.named(value) if value.symbol in _GRAPHS or _is_list(each.node)]
+                code += [value, *sources.used(each for each in named if not isinstance(each.node, ast.Assign))]
+                code += [each for each in named if _is_list(each.node)]
+            else:
+                code += sources.used([value])
+        places = self.of_code(code)
+        if not only:
+            places += [
+                Place(file=call.file, first=first, last=last, symbol=agent.name)
+                for call in sources.agent(start, agent.name)
+                for first, last in self.changed(call.file) or ()
+                if first <= (call.last or 0) and last >= (call.first or 1)
+            ] + self._configurations(tree)
+        return places
+
+    def of_plugins(self, tree: AgentTree) -> list[Place]:
+        """The changed lines of the plugins of the agent's app."""
+        sources, folder = self.sources(tree.agent), tree.agent.partition("#")[0]
+        files = [place.file for agent in tree.agents for place in agent.places]
+        files += [f"{folder}/agent.py", f"{folder}/__init__.py"]
+        apps = [each for file in dict.fromkeys(files) for each in sources.locate(file, "app")]
+        return self.of_code(sources.used(sources.passed(apps, "plugins")))
+
+    def evidence(self, place: Place, words: Set[str]) -> int:
+        """How much speaks for a place, by the words of a cause; the least number is the best."""
+        found = self.edits_of(place)
+        name = PurePosixPath(place.file).name.casefold()
+        if any(not words.isdisjoint(map(_plain, edit.words)) for edit in found) or name in words:
+            return _TOLD
+        return _WEAK if found and all(edit.is_spelling for edit in found) else _EQUAL
+
+    def edits_of(self, place: Place) -> list[Edit]:
+        """What differs at a place."""
+        base, head = self.texts(place.file)
+        if base is None or head is None:
+            return []
+        low, high = place.first or 1, place.last or place.first or len(head)
+        return [edit for edit in edits(base, head) if edit.first <= high and edit.last >= low]
+
+    def named(self, place: Place) -> Place:
+        """A place with what was removed there, or with the new name of its file."""
+        base, head = self.texts(place.file)
+        if base is not None and head is None:
+            twins = (
+                file for file in self.changed_files or () if file != place.file and self.texts(file) == (None, base)
+            )
+            return place.model_copy(
+                update={"gone": "renamed" if (new := next(twins, "")) else "removed", "symbol": new}
+            )
+        found = self.edits_of(place) if place.first is not None else []
+        if found and not any(each.strip() for edit in found for each in edit.new):
+            gone = next((each.strip().rstrip(",") for edit in found for each in edit.old if each.strip()), "")
+            return place.model_copy(update={"gone": "removed", "symbol": gone[:60]}) if gone else place
+        return place
+
+    def of_tool(self, tree: AgentTree, name: str, agent: AgentFacts | None = None) -> list[Place]:
+        """The changed lines of a tool's code and of what it uses, and changed files that this code names."""
+        places = self.of_code(self.code_of(tree, name, agent))
+        if not places:  # What can't be parsed.
+            agents = tree.agents if agent is None else [agent]
+            places = self._shown(
+                tool.place for each in agents for tool in each.tools if tool.name == name and tool.place
+            )
+        return places if self.changed_files is not None else places[:1]
+
+    def of_code(self, code: Sequence[Definition]) -> list[Place]:
+        """The changed lines of code, changed files that it names, and of workflows those with a variable of it."""
+        files = [Place(file=file) for file in self._named(code)] + self._variables(code)
+        return _distinct([*self._shown(each.place for each in code), *files])
+
+    def _variables(self, code: Iterable[Definition]) -> list[Place]:
+        """The changed lines of workflows and the like that set an environment variable which code names."""
+        names = {text for each in code for text in each.strings if _VARIABLE.fullmatch(text)}
+        return [
+            Place(file=file, first=edit.first, last=edit.last, symbol=name)
+            for file in (self.changed_files or () if names else ())
+            if not file.endswith(".py") and None not in (texts := self.texts(file))
+            for edit in edits(texts[0] or "", texts[1] or "")
+            for name in sorted(names)
+            if re.search(rf"\b{name}\b", "\n".join([*edit.old, *edit.new]))
+        ]
 
     def _start(self, tree: AgentTree, agent: AgentFacts) -> list[Definition]:
         """Where the agent is made; for one without a variable, where the others are."""
@@ -97,7 +218,7 @@ class HeadCode:
         return [*own, *others]
 
     def _shown(self, places: Iterable[Place]) -> list[Place]:
-        found = list(places) if self.changed_files is None else within(places, self.changed)
+        found = list(places) if self.changed_files is None else within(places, self.changed, apart=self.apart)
         return _distinct(found)[:MOST_PLACES]
 
     def _named(self, used: Iterable[Definition]) -> list[str]:
@@ -110,6 +231,9 @@ class HeadCode:
             if not file.endswith(".py")
             and (
                 any(f"/{file}".endswith(f"/{text}") for text in parts if text)
+                or any(
+                    fnmatchcase(PurePosixPath(file).name, text) for text in texts if "*" in text and text.strip("*./")
+                )
                 or {PurePosixPath(file).stem, PurePosixPath(file).suffix} <= texts  # f"{name}.json"
             )
         ]
@@ -124,70 +248,142 @@ class HeadCode:
         ]
 
 
+def _is_list(node: ast.AST) -> bool:
+    """Whether a statement gives a variable a list: `TOOLS = [find]`."""
+    return isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, (ast.List, ast.Tuple))
+
+
 def definitions(sources: Sources, place: Place) -> list[Definition]:
     """What is at a place that a host has named."""
     found = sources.locate(place.file, place.symbol, place.first) if place.first is not None else []
     return found or sources.locate(place.file, place.symbol)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Before:
+    """What all of a cause's cases did before it shows."""
+
+    tools: Collection[str] = ()
+    agents: Collection[str] = ()
+
+
 def note_changed_here(
     causes: Sequence[CauseReport],
     trees: Callable[[CauseReport], Sequence[AgentTree]],
     code: HeadCode,
-    called_before: Callable[[CauseReport], Collection[str]] = lambda _: (),
+    before: Callable[[CauseReport], Before] = lambda _: Before(),
 ) -> None:
-    """Gives causes the changed lines that they depend on. The first rule with a hit decides.
+    """Gives causes the changed lines that they depend on: the nearest ones, and of these first those with evidence.
 
     Args:
-        causes: They get `changed_here` and `called_before`.
+        causes: They get `changed_here`, `one_of` and `called_before`.
         trees: The agents that a cause is about.
         code: Their code.
-        called_before: The tools that all of a cause's cases called before it shows.
+        before: What all of a cause's cases did before it shows.
     """
     if not code.changed_files:
         return
     for cause in causes:
-        own, about_tool = trees(cause), cause.code in {*_OF_TOOLS, "exception"}
-        places = _here(cause, own, code) or ([] if about_tool else _of_agents(cause, own, code, _KINDS))
-        if not places or not about_tool:
-            tools = sorted(called_before(cause))
-            before = [place for tree in own for tool in tools for place in code.of_tool(tree, tool)]
-            cause.called_before = bool(before) and not places
-            places = places + before
-        if not places:
-            places = _of_agents(cause, own, code, ("callbacks",) if cause.code in _OF_TOOLS else _KINDS)
-        if not places and cause.data.tool and not about_tool:
-            places = [place for tree in own for place in code.of_tool(tree, cause.data.tool)]
-        cause.changed_here = _distinct(places)[:MOST_PLACES]
+        own, earlier, words = trees(cause), before(cause), _words(cause)
+        ranked: list[tuple[int, Place]] = []
+        of = _of_a_tool if _is_about_code(cause) else _of_a_model
+        for near in zip(*(of(cause, tree, code, earlier) for tree in own), strict=True):
+            places = _distinct([*(place for _, place in ranked), *chain.from_iterable(near)])
+            ranked = [(code.evidence(place, words), place) for place in places]
+            if any(evidence < _WEAK for evidence, _ in ranked):
+                break
+        ranked = sorted((each for each in ranked if each[0] < _WEAK), key=lambda each: each[0])[:MOST_PLACES]
+        shown = [(evidence, code.named(place)) for evidence, place in ranked]
+        together: dict[tuple[int, str, str, int], Place] = {}
+        for at, (evidence, place) in enumerate(shown):  # Lines of one function are one place.
+            key = (evidence, place.file, place.symbol, -at if place.gone or not place.symbol else 1)
+            other = together.setdefault(key, place)
+            if other is not place and None not in (other.first, place.first):
+                low, high = min(other.first or 1, place.first or 1), max(other.last or 1, place.last or 1)
+                together[key] = other.model_copy(update={"first": low, "last": high})
+        cause.changed_here = list(together.values())
+        cause.one_of = len({evidence for evidence, *_ in [*together][:2]}) == 1 < len(together)
+        others = [tool for tool in earlier.tools if tool != cause.data.tool]
+        called = [place for tree in own for tool in others for place in code.of_tool(tree, tool)]
+        cause.called_before = bool(ranked) and all(place in called for _, place in ranked)
 
 
-def _here(cause: CauseReport, trees: Sequence[AgentTree], code: HeadCode) -> list[Place]:
-    """The line of the exception, or the one that waits; else the tool's code."""
-    places: list[Place] = []
-    if cause.code in {"exception", "deadline"} and cause.data.place is not None:
-        places = within([cause.data.place], code.changed)
-    if not places and cause.data.tool and (cause.code in _OF_TOOLS or cause.code == "exception"):
-        places = [place for tree in trees for place in code.of_tool(tree, cause.data.tool)]
-    return places
+def _is_about_code(cause: CauseReport) -> bool:
+    return cause.code in _OF_TOOLS or (cause.code == "exception" and bool(cause.data.tool or cause.data.place))
 
 
-def _of_agents(
-    cause: CauseReport, trees: Sequence[AgentTree], code: HeadCode, kinds: Sequence[AgentChangeCode]
-) -> list[Place]:
-    """What makes the agents that a cause names."""
-    data = cause.data
-    names = {data.agent, data.actual, data.expected} if cause.code == "sub-agent" else {data.agent}
-    agents = [
-        (tree, agent)
-        for tree in trees
-        for agent in tree.agents
-        if agent.name in names or (not data.agent and len(tree.agents) == 1)
+def _of_a_tool(cause: CauseReport, tree: AgentTree, code: HeadCode, before: Before) -> Iterator[list[Place]]:
+    """What decides how a tool answers, or where code raises: the nearest first, then what ran before."""
+    data, sources = cause.data, code.sources(tree.agent)
+    raised = [data.place] if data.place is not None else []
+    is_gone = data.tool and _GONE.search(data.actual or "")  # It may have another name.
+    own = [
+        *([] if is_gone else code.code_of(tree, data.tool)),
+        *sources.used(each for at in raised for each in sources.around(at)),
     ]
-    places = [place for tree, agent in agents for kind in kinds for place in code.of_change(tree, agent, kind)]
-    if not places and cause.code == "sub-agent":
-        places = [place for tree, agent in agents for place in code.of_change(tree, agent, "agent-added")]
-    return places
+    agents = [agent for agent in tree.agents if agent.name == data.agent] or tree.agents
+    inner = [agent for agent in tree.agents if data.tool and agent.name == data.tool]  # AgentTool
+    places = [*within(raised, code.changed), *code.of_code(own)]
+    places += [place for agent in agents for place in code.of_agent(tree, agent, _OF_CALLS)] + code.of_plugins(tree)
+    places += [place for agent in inner for place in code.of_agent(tree, agent)] + code.declarations(tree, inner)
+    places += [place for agent in inner for tool in agent.tools for place in code.of_tool(tree, tool.name, agent)]
+    if is_gone:
+        places += [place for agent in agents for place in code.of_agent(tree, agent)]
+    others = [each for agent in agents for each in code.of_agent(tree, agent, _CALLBACKS)]
+    for tool in before.tools:
+        uses, others = code.code_of(tree, tool), others + code.of_tool(tree, tool)
+        if not {each.node for each in uses if isinstance(each.node, _VARIABLES)}.isdisjoint(each.node for each in own):
+            places += code.of_code(uses)
+    keeps = any(isinstance(node, ast.Attribute) and node.attr in _KEPT for each in own for node in ast.walk(each.node))
+    yield places + others * keeps
+    yield others
+
+
+def _of_a_model(cause: CauseReport, tree: AgentTree, code: HeadCode, before: Before) -> Iterator[list[Place]]:
+    """What decides what an agent does: that of the agents that took part, and of those that contain others."""
+    data = cause.data
+    names = {data.agent, *before.agents} | ({data.actual, data.expected} if cause.code == "sub-agent" else set())
+    parts = [agent for agent in tree.agents if agent.name in names or not agent.model or agent is tree.agents[0]]
+    if not data.agent or all(agent.name != data.agent for agent in tree.agents):  # It is unknown, or gone.
+        parts = tree.agents
+    places = [place for agent in parts for place in code.of_agent(tree, agent)] + code.of_plugins(tree)
+    places += code.declarations(tree, parts)
+    nodes = [(agent, tool.name) for agent in parts if not agent.model for tool in agent.tools]
+    places += [place for agent, name in nodes for place in code.of_tool(tree, name, agent)]
+    yield places + [place for tool in before.tools for place in code.of_tool(tree, tool)]
+
+
+def _words(cause: CauseReport) -> set[str]:
+    """The words, names and numbers in which a cause differs from what was before."""
+    data, found = cause.data, [*cause.data.gone, *cause.data.new]
+    if cause.code == "exception":
+        quoted = [text for match in _QUOTED.findall(data.actual or "") for text in match if text]
+        found += quoted + [PurePosixPath(text).name for text in quoted]
+    elif cause.code == "sub-agent":
+        found += [data.actual or "", data.expected or ""]
+    elif data.actual is not None and data.expected is not None:
+        one, other = (Counter(_WORD.findall(text)) for text in (data.actual, data.expected))
+        found += [*(one - other), *(other - one)]
+    else:
+        found += _WORD.findall(data.actual or "")
+    if cause.code in {"call-missing", "call-extra", "tool-error"}:
+        found.append(data.tool)
+    plain = {_plain(text.casefold()) for text in found}
+    return {text for text in plain if len(text) > _SHORT or any(map(str.isdigit, text))}
+
+
+def _plain(word: str) -> str:
+    """Equal numbers are equal words."""
+    return f"{float(word):g}" if word.replace(".", "", 1).isdecimal() else word
 
 
 def _distinct(places: Iterable[Place]) -> list[Place]:
-    return list({(place.file, place.first, place.last): place for place in places}.values())
+    """Each place once, and none that is a part of another."""
+    found = list({(place.file, place.first, place.last): place for place in places}.values())
+    return [place for place in found if not any(_is_part(place, other) for other in found)]
+
+
+def _is_part(place: Place, other: Place) -> bool:
+    if place is other or place.file != other.file or place.first is None or other.first is None:
+        return False
+    return other.first <= place.first and (place.last or 0) <= (other.last or 0)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import copy
 import difflib
 import io
+import re
 import tokenize
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from agent_eval.results import Place
 
@@ -16,6 +20,15 @@ Lines = Sequence[tuple[int, int]]
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _MOST_DIFFERING_LINES = 3_000
 """A longer part of a file that differs counts as changed as a whole."""
+_WORD = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?")
+_NAMED = re.compile(r"^\s*\w+\s*=\s*")
+_PROSE = re.compile(r"[^\W\d]+,? [^\W\d]+")
+_CODE = re.compile(r"[\[\](){}=]|\w\.\w|^\s*(?:return|yield|raise|del|import|from|assert|global|not|await)\b")
+_ALIKE = 0.75
+"""Words whose letters are this alike are two spellings of one word."""
+_LATER = (ast.While, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+"""What evaluates its parts often, or later."""
+_LOGS = frozenset({"log", "logger", "logging", "_log", "_logger"})
 
 
 def lines_of(text: str) -> list[str]:
@@ -45,8 +58,124 @@ def changed_code(base: str | None, head: str) -> list[tuple[int, int]]:
     if base is None or old is None or new is None:
         return changed_lines(base, head)
     numbers = [*new, max(new, default=1)]
-    blocks = _differing(list(old.values()), list(new.values()))
-    return [(numbers[first - 1], numbers[last - 1]) for first, last in blocks]
+    blocks = [(numbers[a - 1], numbers[b - 1]) for a, b in _differing(list(old.values()), list(new.values()))]
+    same = _same_meaning(base, head) if blocks else []
+    return [(a, b) for a, b in blocks if not any(first <= a and b <= last for first, last in same)]
+
+
+def _same_meaning(base: str, head: str) -> list[tuple[int, int]]:
+    """The lines of the head's functions and statements that differ at most in layout and names of local variables."""
+    before, now = (dict(_named(tree_of(text))) for text in (base, head))
+    return [
+        (min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]), node.end_lineno or 0)
+        for name, node in now.items()
+        if name in before and canonical(before[name]) == canonical(node)
+    ]
+
+
+def _named(tree: ast.Module | None) -> Iterator[tuple[str, ast.stmt]]:
+    """The functions and statements of a module by their names."""
+    waiting: list[tuple[str, ast.stmt]] = [("", each) for each in (tree.body if tree is not None else ())]
+    for prefix, node in waiting:
+        if isinstance(node, ast.ClassDef):
+            waiting += [(f"{prefix}{node.name}.", each) for each in node.body]
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield f"{prefix}{node.name}", node
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield prefix + ", ".join(map(ast.unparse, targets)), node
+
+
+def canonical(node: ast.stmt) -> str:
+    """Code without docstring, layout, logging, names of local variables, and variables that are used once, at once."""
+    made = copy.deepcopy(node)
+    if not isinstance(made, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return ast.dump(made)
+    if ast.get_docstring(made, clean=False) is not None:
+        del made.body[0]
+    names = [each for each in ast.walk(made) if isinstance(each, ast.Name)]
+    shared = {name for each in ast.walk(made) if isinstance(each, (ast.Global, ast.Nonlocal)) for name in each.names}
+    stored = Counter(each.id for each in names if not isinstance(each.ctx, ast.Load))
+    once = {name for name, count in Counter(each.id for each in names).items() if count == 2 and stored[name] == 1}
+    for block in (value for each in ast.walk(made) for _, value in ast.iter_fields(each) if isinstance(value, list)):
+        block[:] = [each for each in block if not _is_logging(each)]
+        for at in range(len(block) - 2, -1, -1):
+            match block[at]:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in once - shared and _inline(
+                    block[at + 1], name, value
+                ):
+                    del block[at]
+    order: dict[str, str] = {}
+    for each in ast.walk(made):
+        if isinstance(each, ast.Name) and each.id in stored.keys() - shared:
+            each.id = order.setdefault(each.id, f"*{len(order)}")
+    return ast.dump(made)
+
+
+def _is_logging(node: ast.AST) -> bool:
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
+            return name.casefold() in _LOGS
+    return False
+
+
+def _inline(statement: ast.AST, name: str, value: ast.expr) -> bool:
+    """Puts a value in the place of a variable, if that is where a statement evaluates it, once."""
+    waiting = [] if isinstance(statement, _LATER) else [statement]
+    for each in waiting:
+        for key, held in ast.iter_fields(each):
+            for at, item in enumerate(held if isinstance(held, list) else [held]):
+                if isinstance(item, ast.Name) and item.id == name:
+                    if isinstance(held, list):
+                        held[at] = value
+                    else:
+                        setattr(each, key, value)
+                    return True
+                if isinstance(item, ast.AST) and not isinstance(item, (ast.stmt, *_LATER)):
+                    waiting.append(item)
+    return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """Lines that a pull request changes together."""
+
+    first: int
+    last: int
+    """Of the head's file, as in `Lines`."""
+    old: Sequence[str]
+    new: Sequence[str]
+
+    @property
+    def words(self) -> set[str]:
+        """The words, names and numbers that only one side has, or has more often."""
+        old, new = (Counter(_WORD.findall("\n".join(lines).casefold())) for lines in (self.old, self.new))
+        return {*(old - new), *(new - old)}
+
+    @property
+    def is_spelling(self) -> bool:
+        """Whether words of a sentence are only written otherwise."""
+        old, new = (_WORD.findall("\n".join(lines).casefold()) for lines in (self.old, self.new))
+        lines = [_NAMED.sub("", line) for line in (*self.old, *self.new)]
+        if len(old) != len(new) or any(_CODE.search(line) or not _PROSE.search(line) for line in lines):
+            return False
+        pairs = [(one, other) for one, other in zip(old, new, strict=True) if one != other]
+        return all(
+            min(len(one), len(other)) > 3 and difflib.SequenceMatcher(None, one, other).ratio() >= _ALIKE
+            for one, other in pairs
+        )
+
+
+def edits(base: str, head: str) -> list[Edit]:
+    """What differs between two texts."""
+    old, new = lines_of(base), lines_of(head)
+    if max(len(old), len(new)) > _MOST_DIFFERING_LINES:
+        return []
+    return [
+        Edit(first=first + 1 if last > first else max(first, 1), last=max(last, 1), old=old[a:b], new=new[first:last])
+        for kind, a, b, first, last in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        if kind != "equal"
+    ]
 
 
 def _code(text: str) -> dict[int, str] | None:
@@ -90,22 +219,25 @@ def _differing(old: list[str], new: list[str]) -> list[tuple[int, int]]:
     ]
 
 
-def within(places: Iterable[Place], changed: Callable[[str], Lines | None]) -> list[Place]:
+def within(places: Iterable[Place], changed: Callable[[str], Lines | None], *, apart: bool = False) -> list[Place]:
     """The changed lines of some places, those close together as one.
 
     Args:
         places: Of the head's files.
         changed: The changed lines of a file; None if they are unknown.
+        apart: Keep apart what is not changed together.
     """
     found: dict[tuple[str, int | None], Place] = {}
     for place in places:
-        hit: tuple[int, int] | None = None
-        for first, last in changed(place.file) or ():
-            if place.first is None or (first <= (place.last or place.first) and last >= place.first):
-                low = first if place.first is None else max(first, place.first)
-                high = last if place.last is None else min(last, place.last)
-                hit = (low, high) if hit is None else (hit[0], max(hit[1], high))
-        if hit is not None:
-            lines = {} if place.first is None else {"first": hit[0], "last": hit[1]}
+        first, last = place.first or 1, place.last or place.first
+        hits = [
+            (max(a, first), b if last is None or place.first is None else min(b, last))
+            for a, b in changed(place.file) or ()
+            if place.first is None or (a <= (last or a) and b >= first)
+        ]
+        if hits and not (apart and place.first is not None):
+            hits = [(hits[0][0], max(b for _, b in hits))]
+        for low, high in hits:
+            lines = {} if place.first is None else {"first": low, "last": high}
             found.setdefault((place.file, lines.get("first")), Place(file=place.file, symbol=place.symbol, **lines))
     return list(found.values())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agent_eval.agents.messages import AgentDescribed, CodePlace, ToolDescribed
 from agent_eval.baseline import Git, GitError
 from agent_eval.core.files import read_regular
-from agent_eval.core.invocation import tool_calls
+from agent_eval.core.invocation import contents_of, tool_calls
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline.ci_context import CIContext
 
@@ -157,7 +157,7 @@ def _add_changes(
     recording_of: Callable[[str], Recording | None],
 ) -> None:
     from agent_eval.gate.agent_changes import agent_changes
-    from agent_eval.gate.changed_here import HeadCode, note_changed_here
+    from agent_eval.gate.changed_here import Before, HeadCode, note_changed_here
 
     commit = _base_commit(report, ci)
     difference = None if commit is None or not isinstance(ci.git, Git) else _Difference(ci.git, commit, root)
@@ -180,15 +180,23 @@ def _add_changes(
         own = {agents.get(cases[case_id].file, "") for case_id in cause.cases}
         return [tree for tree in report.agents if tree.agent in own]
 
-    def called_before(cause: CauseReport) -> frozenset[str]:
+    def before(cause: CauseReport) -> Before:
         runs = [[run.run_id for run in cases[case_id].runs if run.status == "failed"] for case_id in cause.cases]
         recordings = [recording for first in runs if first and (recording := recording_of(first[0])) is not None]
         called = [_called_before(recording, cause) for recording in recordings]
-        return frozenset.intersection(*called) if called else frozenset()
+        took_part = [
+            {event.author for turn in recording.all_turns for event, _ in contents_of(turn.intermediate_data)}
+            for recording in recordings
+        ]
+        return Before(
+            tools=sorted(set.intersection(*map(set, called)) if called else ()),
+            agents=sorted(set.intersection(*took_part) if took_part else ()),
+        )
 
     if difference is not None:
-        code = dataclasses.replace(code, changed=functools.partial(difference.lines, only_code=True))
-    note_changed_here(report.causes, trees, code, called_before)
+        changed = functools.partial(difference.lines, only_code=True)
+        code = dataclasses.replace(code, changed=changed, written=difference.lines, texts=difference.texts, apart=True)
+    note_changed_here(report.causes, trees, code, before)
 
 
 def _called_before(recording: Recording, cause: CauseReport) -> frozenset[str]:
@@ -226,6 +234,7 @@ class _Difference:
         self._git = git
         self._commit = commit
         self._root = root
+        self._texts: dict[str, tuple[str | None, str | None]] = {}
         self._lines: dict[tuple[str, bool], list[tuple[int, int]] | None] = {}
 
     @functools.cached_property
@@ -257,6 +266,16 @@ class _Difference:
             except (GitError, UnicodeDecodeError):
                 self._lines[file, only_code] = None
         return self._lines[file, only_code]
+
+    def texts(self, file: str) -> tuple[str | None, str | None]:
+        """A file's text in the commit and in the checkout; None: it has none, or can't be read."""
+        if file not in self._texts:
+            try:
+                base = self._base(file)
+            except (GitError, UnicodeDecodeError):
+                base = None
+            self._texts[file] = base, _read(self._root, file)
+        return self._texts[file]
 
     def _base(self, file: str) -> str | None:
         entry = self._git.entry(self._commit, self._git.prefix / file)

@@ -52,7 +52,9 @@ class Place(WireModel):
     last: PositiveInt | None = None
     """The last line, included."""
     symbol: str = ""
-    """The function, class or variable there, e.g. `find_devices`."""
+    """The function, class or variable there, e.g. `find_devices`; what was removed; the new name of a file."""
+    gone: Literal["", "removed", "renamed"] = ""
+    """Whether what was there is removed: `first` is the line before it. Of a file: whether it is removed or renamed."""
 
 
 class CauseData(WireModel):
@@ -125,6 +127,8 @@ class CauseReport(ReportModel):
     example: CauseExample
     changed_here: list[Place] = Field(default_factory=list)
     """Lines of the agent's code that it depends on and the pull request changes: a place to look at."""
+    one_of: bool = False
+    """Whether no other evidence says which of `changed_here` it is."""
     called_before: bool = False
     """Whether `changed_here` names tools that only ran earlier in all of these cases."""
 

@@ -65,10 +65,17 @@ def changed_here(cause: CauseReport) -> str:
     """The changed lines to look at: `changed here: home/tools.py:43-47 (find_devices)`; "" without any."""
     if not cause.changed_here:
         return ""
-    lead = "changed, and called before" if cause.called_before else "changed here"
+    lead = changed_lead(cause)
     shown = ", ".join(map(place_text, cause.changed_here[:_MOST_PLACES]))
     left = len(cause.changed_here) - _MOST_PLACES
     return f"{lead}: {shown}" + (f" and {left:,} more" if left > 0 else "")
+
+
+def changed_lead(cause: CauseReport) -> str:
+    """What is said before the changed lines: whether it is the first of them, or any."""
+    if cause.one_of:
+        return f"one of these {len(cause.changed_here)} changed places" + ", called before" * cause.called_before
+    return "changed, and called before" if cause.called_before else "changed here"
 
 
 def place_reference(place: Place) -> Reference:
@@ -82,6 +89,9 @@ def place_text(place: Place) -> str:
     if place.first is not None and place.last is not None and place.last > place.first:
         lines += f"-{place.last}"
     symbol = f" ({_name(place.symbol)})" if place.symbol else ""
+    if place.gone:
+        what = f"renamed to {_name(place.symbol)}" if place.gone == "renamed" else "removed"
+        symbol = f" ({_name(place.symbol)}, removed)" if place.first is not None else f" ({what})"
     return f"{_cut(place.file, 2 * _LONG_VALUE)}{lines}{symbol}"
 
 

@@ -213,9 +213,9 @@ def _failed(view: View) -> Iterator[Step]:
         yield "follow the hint on " if dead.advice else "fix "
         yield _at(dead.file, dead.line)
         return
-    places = _places(report, failing)
+    places, one_of = _places(report, failing)
     if places:
-        yield from _look_at(places)
+        yield from _look_at(places, one_of=one_of)
     elif failing or sorted_out.still:
         case = [*failing, *sorted_out.still][0]
         yield "look at "
@@ -244,23 +244,30 @@ def _how_to_accept(report: RunReport) -> str:
     return "set `rule-changes` to `report`"
 
 
-def _places(report: RunReport, cases: Sequence[CaseReport]) -> list[Place]:
-    """The places that the pull request changes, of the causes of these cases."""
+def _places(report: RunReport, cases: Sequence[CaseReport]) -> tuple[list[Place], bool]:
+    """The places that the pull request changes, of the causes of these cases; whether it may be any of them. Without
+    any, those where exceptions were raised.
+    """
     ids = {case.case_id for case in cases}
+    causes = [cause for cause in report.causes if not ids.isdisjoint(cause.cases)]
     places: list[Place] = []
-    for cause in report.causes:
-        for place in cause.changed_here[:1] if not ids.isdisjoint(cause.cases) else ():
+    for cause in causes:
+        for place in cause.changed_here[: None if cause.one_of else 1]:
             if place not in places:
                 places.append(place)
-    return places[:_MOST_PLACES]
+    return places, any(cause.one_of for cause in causes)
 
 
-def _look_at(places: Sequence[Place]) -> Iterator[Step]:
-    yield "look at "
-    for number, place in enumerate(places):
+def _look_at(places: Sequence[Place], *, one_of: bool) -> Iterator[Step]:
+    yield f"look at one of these {len(places)} places, changed here: " if one_of else "look at "
+    shown = places[:_MOST_PLACES]
+    for number, place in enumerate(shown):
         yield " and " if number and number == len(places) - 1 else ", " if number else ""
         yield place_reference(place)
-    yield f", {'all ' if len(places) > 2 else 'both ' if len(places) == 2 else ''}changed here"
+    if left := len(places) - len(shown):
+        yield f" and {left:,} more"
+    if not one_of:
+        yield f", {'all ' if len(places) > 2 else 'both ' if len(places) == 2 else ''}changed here"
 
 
 def _passed(view: View) -> Iterator[Step]:

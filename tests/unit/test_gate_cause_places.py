@@ -1,0 +1,328 @@
+"""Which changed lines a cause names, in an agent with all that decides what it does; beside harmless changes, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+import pytest
+
+from agent_eval.gate.agent_sources import Sources
+from agent_eval.gate.changed_here import HeadCode, note_changed_here
+from agent_eval.gate.changed_lines import changed_code, changed_lines
+from agent_eval.report.phrases import changed_here
+from agent_eval.results import (
+    AgentFacts,
+    AgentTree,
+    CauseCounts,
+    CauseData,
+    CauseExample,
+    CauseReport,
+    Place,
+    ToolFacts,
+)
+
+AGENT = '''from . import guards, tools
+from .helper import helper
+from .plugins import Limits
+from .schema import Reply
+
+PROMPT = """You are the desk.
+Address everybody by name.
+Mention that EUR is possible, too.
+Allways be polite.
+"""
+searcher = LlmAgent(
+    name="searcher",
+    model="large",
+    instruction="Search.",
+    tools=[tools.trace],
+)
+both = ParallelAgent(
+    name="both",
+    sub_agents=[
+        searcher,
+        helper,
+    ],
+)
+root_agent = LlmAgent(
+    name="desk",
+    model="large",
+    instruction=PROMPT,
+    output_schema=Reply,
+    tools=[
+        tools.plan_of,
+        tools.top_up,
+        AgentTool(helper),
+    ],
+    sub_agents=[both],
+    before_agent_callback=guards.enter,
+    after_tool_callback=guards.unify,
+)
+app = App(name="desk", root_agent=root_agent, plugins=[Limits()])
+flow = Workflow(
+    name="flow",
+    edges=[
+        ("START", tools.route),
+        (
+            tools.route,
+            {
+                "trace": searcher,
+                "top": helper,
+            },
+        ),
+    ],
+)
+'''
+FILES = {
+    "desk/agent.py": AGENT,
+    "desk/schema.py": "class Reply(BaseModel):\n    customer: str\n    text: str\n",
+    "desk/helper.py": 'helper = LlmAgent(name="helper", model="large", instruction="Help a lot.")\n',
+    "desk/plugins.py": """LIMIT = 100.0
+
+
+class Limits(BasePlugin):
+    async def after_tool_callback(self, *, tool, result):
+        return {**result, "credited": min(result["credited"], LIMIT)}
+""",
+    "desk/guards.py": """def enter(callback_context):
+    callback_context.state["currency"] = "USD"
+
+
+def unify(tool, args, tool_context, tool_response):
+    return {**tool_response, "desk": "first"}
+""",
+    "desk/tools.py": '''import json, os
+from pathlib import Path
+
+VAT = 0.0
+PLANS = json.loads((Path(__file__).parent / "plans.json").read_text())
+
+
+def plan_of(customer: str, tool_context) -> dict:
+    """Looks up the plan of a customer."""
+    row = PLANS[customer]
+    if row is None:
+        return {}
+    return {"price": row["price"] * (1 + VAT), "unit": tool_context.state["currency"]}
+
+
+def top_up(customer: str, amount: float) -> dict:
+    """Adds credit.
+
+    Args:
+        customer: The number of the customer.
+        amount: In dollars.
+    """
+    total = amount * float(os.environ["DESK_FACTOR"])
+    return {"credited": total}
+
+
+def trace(number: str) -> dict:
+    """Traces a parcel."""
+    return {"seen": number}
+
+
+def route(node_input):
+    return Event(route="trace" if "lost" in node_input else "top")
+''',
+    "desk/plans.json": '{"a": {"price": 10},\n "b": {"price": 12.5}}\n',
+    ".github/workflows/evals.yml": "env:\n  DESK_FACTOR: '1'\n  OTHER: 'a'\n",
+}
+
+
+def tool(name: str) -> ToolFacts:
+    line = (
+        FILES["desk/tools.py"]
+        .splitlines()
+        .index(next(x for x in FILES["desk/tools.py"].splitlines() if x.startswith(f"def {name}(")))
+    )
+    return ToolFacts(name=name, place=Place(file="desk/tools.py", first=line + 1, symbol=name))
+
+
+def agent(name: str, *tools: str, file: str = "desk/agent.py", symbol: str = "", **facts: Any) -> AgentFacts:
+    place = Place(file=file, symbol=symbol or name)
+    return AgentFacts(name=name, tools=[tool(each) for each in tools], places=[place], **facts)
+
+
+HELPER = agent("helper", file="desk/helper.py", model="large")
+DESK = AgentTree(
+    agent="desk",
+    agents=[
+        agent("desk", "plan_of", "top_up", symbol="root_agent", model="large", sub_agents=["both"]),
+        agent("both", sub_agents=["searcher", "helper"]),
+        agent("searcher", "trace", model="large"),
+        HELPER,
+    ],
+)
+FLOW = AgentTree(agent="desk", agents=[agent("flow", "route"), agent("searcher", "trace", model="large"), HELPER])
+BAIT = {
+    "desk/tools.py": [
+        ("    total = amount", "    credited = amount"),
+        ('{"credited": total}', '{"credited": credited}'),
+        ("    row = PLANS[customer]\n", "    found = PLANS[customer]\n    row = found\n"),
+    ],
+    "desk/agent.py": [("Allways", "Always")],
+}
+
+
+def cause(code: Any, agent: str = "desk", **data: Any) -> CauseReport:
+    counts, example = CauseCounts(total=1, having=1), CauseExample(case_id="a", run=0, turn=0)
+    facts = CauseData(agent=agent, **data)
+    return CauseReport(code=code, data=facts, cases=["a"], failing=counts, passing=counts, example=example)
+
+
+Edits = Sequence[tuple[str, str, str]]
+RAISED = Place(file="desk/tools.py", first=10, symbol="plan_of")
+NO_TOOL = cause(
+    "tool-error", tool="top_up", actual="Invoking `top_up()` failed as no tool with that name is available."
+)
+BREAKS: Mapping[str, tuple[Edits, CauseReport, str]] = {
+    "a unit in a docstring": (
+        [("desk/tools.py", "In dollars", "In cents")],
+        cause("call-argument", tool="top_up", names=["amount"], actual="2000", expected="20"),
+        "changed here: desk/tools.py:21 (top_up)",
+    ),
+    "an edge": (
+        [("desk/agent.py", '                "trace": searcher,\n', "")],
+        cause("call-missing", "searcher", tool="trace"),
+        'changed here: desk/agent.py:45 ("trace": searcher, removed)',
+    ),
+    "a router": (
+        [("desk/tools.py", '"lost" in', '"missing" in')],
+        cause("call-missing", "searcher", tool="trace"),
+        "changed here: desk/tools.py:33 (route)",
+    ),
+    "a tool that is gone": (
+        [("desk/agent.py", "        tools.top_up,\n", "")],
+        NO_TOOL,
+        "changed here: desk/agent.py:30 (tools.top_up, removed)",
+    ),
+    "a plugin": (
+        [("desk/plugins.py", "LIMIT = 100.0", "LIMIT = 10.0")],
+        cause("tool-response", tool="top_up", names=["credited"], actual="10.0", expected="25.0"),
+        "changed here: desk/plugins.py:1 (LIMIT)",
+    ),
+    "a key of the state": (
+        [("desk/guards.py", '["currency"]', '["unit"]')],
+        cause("exception", tool="plan_of", exception="KeyError", actual="KeyError: 'currency'", place=RAISED),
+        "changed here: desk/guards.py:2 (enter)",
+    ),
+    "a callback": (
+        [("desk/guards.py", '"first"', '"second"')],
+        cause("tool-response", tool="top_up", names=["desk"], actual='"second"', expected='"first"'),
+        "changed here: desk/guards.py:6 (unify)",
+    ),
+    "a callback that is gone": (
+        [("desk/agent.py", "    after_tool_callback=guards.unify,\n", "")],
+        cause("tool-response", tool="top_up", names=["desk"], expected='"first"'),
+        "changed here: desk/agent.py:35 (after_tool_callback=guards.unify, removed)",
+    ),
+    "the agent behind a tool": (
+        [("desk/helper.py", "Help a lot", "Never help")],
+        cause("tool-response", tool="helper", names=["result"], actual='"No."', expected='"Yes."'),
+        "changed here: desk/helper.py:1 (helper)",
+    ),
+    "the schema of the output": (
+        [("desk/schema.py", "    text:", "    message:")],
+        cause("call-argument", tool="set_model_response", new=["message"], gone=["text"], renamed=True),
+        "changed here: desk/schema.py:3 (Reply)",
+    ),
+    "a sub-agent in parallel": (
+        [("desk/agent.py", "        searcher,\n", "")],
+        cause("call-missing", "searcher", tool="trace"),
+        "changed here: desk/agent.py:19 (searcher, removed)",
+    ),
+    "a renamed file": (
+        [("desk/plans.json", "", "desk/rates.json")],
+        cause(
+            "exception",
+            tool="plan_of",
+            exception="FileNotFoundError",
+            actual="No such file: 'desk/plans.json'",
+            place=RAISED,
+        ),
+        "changed here: desk/plans.json (renamed to desk/rates.json)",
+    ),
+    "a row of data": (
+        [("desk/plans.json", "12.5", "13.5")],
+        cause("tool-response", tool="plan_of", names=["price"], actual="13.5", expected="12.5"),
+        "changed here: desk/plans.json",
+    ),
+    "a variable of the workflow": (
+        [(".github/workflows/evals.yml", "DESK_FACTOR: '1'", "DESK_FACTOR: '3'")],
+        cause("tool-response", tool="top_up", names=["credited"], actual="60.0", expected="20.0"),
+        "changed here: .github/workflows/evals.yml:2 (DESK_FACTOR)",
+    ),
+    "another variable": (
+        [(".github/workflows/evals.yml", "OTHER: 'a'", "OTHER: 'b'")],
+        cause("tool-response", tool="top_up", names=["credited"], actual="60.0", expected="20.0"),
+        "",
+    ),
+    "a line of the prompt": (
+        [("desk/agent.py", "Address everybody by name.\n", "")],
+        cause("answer-change", gone=["name"]),
+        "changed here: desk/agent.py:6 (Address everybody by name., removed)",
+    ),
+    "two places": (
+        [("desk/tools.py", "(1 + VAT)", "(2 + VAT)"), ("desk/guards.py", '"first"', '"last"')],
+        cause("tool-response", tool="plan_of", names=["price"], actual="20", expected="10"),
+        "one of these 2 changed places: desk/tools.py:13 (plan_of), desk/guards.py:6 (unify)",
+    ),
+}
+
+
+@pytest.mark.parametrize("bait", [False, True], ids=["alone", "beside harmless changes"])
+def test_note_changed_here__what_broke_and_nothing_else(bait: bool) -> None:
+    found = {}
+    for name, (breaks, about, _) in BREAKS.items():
+        head: dict[str, str | None] = dict(FILES)
+        for file, old, new in breaks:
+            if old:
+                text = head[file] or ""
+                assert old in text, old
+                head[file] = text.replace(old, new)
+            else:
+                head[file], head[new] = None, head[file]
+        for file, replacements in BAIT.items() if bait else ():
+            for old, new in replacements:
+                head[file] = (head[file] or "").replace(old, new)
+        seen = about.model_copy(deep=True)
+        tree = FLOW if name in {"an edge", "a router"} else DESK
+        if name == "a tool that is gone":
+            tree = DESK.model_copy(update={"agents": [agent("desk", "plan_of", symbol="root_agent", model="large")]})
+        note_changed_here([seen], partial(always, [tree]), code_of(head))
+        found[name] = changed_here(seen)
+    wanted = {name: text for name, (_, _, text) in BREAKS.items()}
+    if bait:  # Its line is one lower there.
+        wanted = {name: shifted(text) for name, text in wanted.items()}
+    assert found == wanted
+
+
+def always(value: Any, _: CauseReport) -> Any:
+    return value
+
+
+def shifted(text: str) -> str:
+    for line in (21, 33):
+        text = text.replace(f"tools.py:{line}", f"tools.py:{line + 1}")
+    return text.replace("tools.py:13", "tools.py:10-14")  # Nobody knows that one of two lines changes nothing.
+
+
+def code_of(head: Mapping[str, str | None]) -> HeadCode:
+    made = Sources(head.get, folder="desk")
+    files = {file for file in FILES.keys() | head.keys() if FILES.get(file) != head.get(file)}
+
+    def lines(of: Any, file: str) -> list[tuple[int, int]]:
+        text = head.get(file)
+        return of(FILES.get(file), text) if file in files and text is not None else []
+
+    return HeadCode(
+        sources=lambda _: made,
+        changed=cache(lambda file: lines(changed_code if file.endswith(".py") else changed_lines, file)),
+        changed_files=sorted(files),
+        written=cache(lambda file: lines(changed_lines, file)),
+        texts=lambda file: (FILES.get(file), head.get(file)),
+        apart=True,
+    )
