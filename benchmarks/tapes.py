@@ -18,14 +18,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
 from agent_eval.agents.host import HostSpec, ModelOutages
 from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
-from agent_eval.agents.protocol import SessionRequest
+from agent_eval.agents.protocol import Look, SessionRequest, SoFar
 from agent_eval.agents.sandbox import Sandbox
 from agent_eval.agents.tapes import (
     Mode,
@@ -39,7 +39,7 @@ from agent_eval.agents.tapes import (
     tape_path,
     write_tape,
 )
-from agent_eval.core.content import FunctionCall, text_of, user_message
+from agent_eval.core.content import text_of, user_message
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 
@@ -107,8 +107,8 @@ class Decider:
     def __init__(self, session: TapeSession) -> None:
         self.session = session
 
-    async def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
-        return await self.session.ask(call)
+    async def ask(self, call: ToolAsked, so_far: SoFar, look: Look) -> Mapping[str, Any]:
+        return await self.session.ask(call, look)
 
     async def model(self, asked: ModelAsked) -> Mapping[str, Any]:
         return {"do": "run"}

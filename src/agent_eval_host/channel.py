@@ -67,9 +67,15 @@ class Channel:
         self._send({"id": number, "type": "request", "method": method, "params": params})
         return answer
 
-    async def ask(self, turn: Turn, method: str, params: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def number(self) -> int:
+        """A number for a question."""
+        return next(self._ids)
+
+    async def ask(
+        self, turn: Turn, method: str, params: dict[str, Any], number: int | None = None
+    ) -> tuple[int, dict[str, Any]]:
         """Asks whether something of a turn runs: the number of the question, and the decision."""
-        number, follows = next(self._ids), last_call.get()
+        number, follows = number or next(self._ids), last_call.get()
         if method != "toolset":
             last_call.set(number)
         answer = self.request(method, {"turn": turn.number, "call": number, "follows": follows, **params}, number)

@@ -88,6 +88,7 @@ class Host:
         self._latest: Any = None
         self._runners: dict[str, tuple[Any, str, str]] = {}
         self._turns: dict[int, tuple[asyncio.Task[None], Turn]] = {}
+        self._looking: set[asyncio.Task[None]] = set()
         self._main = threading.get_ident()
         self._beat_at = time.monotonic()
         self._stalled = 0.0  # seconds that the loop has been blocked in total
@@ -170,6 +171,7 @@ class Host:
             "evaluate": self._evaluate,
             "cancel": self._cancel,
             "close_session": self._close_session,
+            "look": self._look,
             "resume": self._models.resume,
             "shutdown": self._shutdown,
         }.get(str(method))
@@ -355,6 +357,16 @@ class Host:
         self._latest = runner
         self._runners[key] = (runner, user_id, session.id)
         return self._runners[key]
+
+    def _look(self, number: int, params: dict[str, Any]) -> None:
+        async def look() -> None:
+            try:
+                self._channel.answer(number, await self._tools.look(int(params["call"]), params["names"]))
+            except Exception as error:  # what the session's services raise
+                self._channel.refuse(number, "look", text_of(error))
+
+        self._looking.add(task := self._loop.create_task(look()))
+        task.add_done_callback(self._looking.discard)
 
     def _cancel(self, number: int, params: dict[str, Any]) -> None:
         """Reports at once what the turn is waiting for, and responds when the turn has ended."""

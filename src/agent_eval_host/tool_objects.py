@@ -7,13 +7,13 @@ import gc
 import hashlib
 import importlib
 import itertools
-import os
 import re
 import sys
 import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import PurePath
@@ -29,8 +29,10 @@ from types import (
 )
 from typing import Any
 
+from agent_eval_host.evidence import ABSENT, variables
 from agent_eval_host.frames import agent_places, is_ours
-from agent_eval_host.tool_sources import imported_files, is_of_agent, own_file, server_of
+from agent_eval_host.packages import modules_of
+from agent_eval_host.tool_sources import codes_in, imported_files, is_of_agent, names_in, own_file, server_of
 
 _NOT_COMPARED = "$"
 """Stands for a value that is another one on each machine or at each start, and for a secret."""
@@ -71,6 +73,20 @@ _PLAIN = (
 _CALLABLE = (FunctionType, MethodType, BuiltinFunctionType, MethodDescriptorType, functools.partial)
 
 
+@dataclass
+class Implementation:
+    """What is behind a tool."""
+
+    places: dict[str, str] = field(default_factory=dict)
+    """Names of functions and classes, hashes of values, or `$`, by place: see `ToolObjects.of`."""
+    files: set[str] = field(default_factory=set)
+    """The agent's own files that define all this."""
+    codes: set[CodeType] = field(default_factory=set)
+    """The code of the agent's functions."""
+    modules: set[str] = field(default_factory=set)
+    """The other modules that it uses."""
+
+
 class ToolObjects:
     """Names functions and objects, and remembers what they held when it saw them first.
 
@@ -86,16 +102,15 @@ class ToolObjects:
         for tool in _tools_of_agents():
             self.of(tool)
 
-    def of(self, tool: Any) -> tuple[dict[str, str], set[str]]:
-        """The implementation of a tool, by place: names of functions and classes, hashes of values, or `$`.
+    def of(self, tool: Any) -> Implementation:
+        """The implementation of a tool.
 
-        A place with a colon is the full name of what its code uses of a module or a class. With it the agent's own
-        files that define all this.
+        A place with a colon is the full name of what its code uses of a module or a class.
         """
         function = getattr(tool, "func", None)
         waiting = [("", tool, 0)] if function is None else [("", function, 0), ("tool", tool, 0)]
-        found: dict[str, str] = {}
-        files: set[str] = set()
+        whole = Implementation()
+        found = whole.places
         seen: set[int] = set()
         for place, value, depth in waiting:
             if len(found) >= _MOST:
@@ -107,11 +122,24 @@ class ToolObjects:
                 found[place] = name  # not that a class has its own method
             if id(value) not in seen and depth < _DEEPEST:
                 seen.add(id(value))
-                files.update(_files_of(value))
+                whole.files.update(_files_of(value))
+                whole.codes.update(_codes_of(value))
+                if place != "tool":  # ADK's class around a function
+                    whole.modules.update(modules_of(value))
                 for name, part in self._of(value).items():
                     dot = "." if place and name[:1] != "[" else ""
                     waiting.append((name, part, 0) if _is_shared(name) else (f"{place}{dot}{name}", part, depth + 1))
-        return found | connection_of(tool), files
+        found.update(connection_of(tool))
+        return whole
+
+    def changed(self, tool: Any) -> dict[str, str]:
+        """The values behind a tool that are no longer what they were when they were seen first, as they are now."""
+        before, now = self.of(tool).places, ToolObjects().of(tool).places
+        return {
+            place: now.get(place, ABSENT)
+            for place in before.keys() | now.keys()
+            if before.get(place) != now.get(place) and _NOT_COMPARED not in {before.get(place), now.get(place)}
+        }
 
     def _of(self, value: Any) -> dict[str, Any]:
         """The values that a function or object holds, by name: functions and own objects; others as texts."""
@@ -219,7 +247,7 @@ def _parts_of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
     yield from (function.__kwdefaults__ or {}).items()
     yield from ((name, each) for name, each in vars(function).items() if name == "__wrapped__")
     if own_file(function):
-        yield from _used(function.__module__, function.__globals__, _names_in(function.__code__))
+        yield from _used(function.__module__, function.__globals__, names_in(function.__code__))
 
 
 def _parts_of_object(value: Any) -> Iterator[tuple[str, Any]]:
@@ -273,13 +301,6 @@ def _is_compared(value: Any) -> bool:
     return issubclass(type(value), _PLAIN) or _has_objects(value, 0)
 
 
-@functools.cache
-def _names_in(code: CodeType) -> frozenset[str]:
-    """The names that code uses, also in the functions that it defines."""
-    inner = (_names_in(each) for each in code.co_consts if isinstance(each, CodeType))
-    return frozenset(code.co_names).union(*inner)
-
-
 def _files_of(value: Any) -> Iterator[str]:
     """The agent's own files with the code of a function, or with the class of an object and its base classes."""
     function = getattr(value, "__func__", value) if type(value) is MethodType else value
@@ -289,6 +310,12 @@ def _files_of(value: Any) -> Iterator[str]:
     for cls in (value if issubclass(type(value), type) else type(value)).__mro__:
         if is_of_agent(cls):
             yield str(own_file(sys.modules[cls.__module__]))
+
+
+def _codes_of(value: Any) -> Iterator[CodeType]:
+    function = value.__func__ if type(value) is MethodType else value
+    if type(function) is FunctionType and own_file(function):
+        yield from codes_in(function.__code__)
 
 
 def _plain(value: Any) -> Any:
@@ -370,5 +397,5 @@ def _differs_elsewhere(text: str) -> bool:
         return True
     return any(
         (len(each) >= _SHORTEST_VARIABLE and each == text) or (len(each) >= _SHORTEST_INSIDE and each in text)
-        for each in os.environ.values()
+        for each in variables().values()
     )

@@ -52,6 +52,29 @@ def imported_files(code: CodeType) -> frozenset[str]:
 
 
 @functools.cache
+def names_in(code: CodeType) -> frozenset[str]:
+    """The names that code uses, also in the functions that it defines."""
+    inner = (names_in(each) for each in code.co_consts if isinstance(each, CodeType))
+    return frozenset(code.co_names).union(*inner)
+
+
+@functools.cache
+def codes_in(code: CodeType) -> frozenset[CodeType]:
+    """Code with that of the functions that it defines."""
+    return frozenset({code}).union(*(codes_in(each) for each in code.co_consts if isinstance(each, CodeType)))
+
+
+@functools.cache
+def imports_of(code: CodeType) -> frozenset[str]:
+    """The modules that code imports when it runs, without those that are named relatively to its own."""
+    found = set()
+    for each in codes_in(code):
+        steps = [step for step in dis.get_instructions(each) if step.opname != "EXTENDED_ARG"]
+        found |= {step.argval for at, step in enumerate(steps) if step.opcode == _IMPORTS and not steps[at - 2].argval}
+    return frozenset(found)
+
+
+@functools.cache
 def _is_of_agent(file: str) -> bool:
     return is_own(file) or os.path.realpath(file) in installed_from_repository()
 

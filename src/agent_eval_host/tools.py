@@ -7,7 +7,6 @@ import contextvars
 import functools
 import hashlib
 import importlib
-import os
 import sys
 import time
 import weakref
@@ -15,13 +14,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agent_eval_host import evidence
 from agent_eval_host.channel import Channel
 from agent_eval_host.described import declaration_hash
 from agent_eval_host.frames import agent_places, is_own
 from agent_eval_host.mcp_listings import declared_tools, observe_listings, place_of, server_answers
-from agent_eval_host.tool_objects import ToolObjects, connection_of
+from agent_eval_host.packages import versions
+from agent_eval_host.tool_objects import Implementation, ToolObjects, connection_of
 from agent_eval_host.tool_outcomes import effects, recorded, replay
-from agent_eval_host.tool_sources import files_of_server
+from agent_eval_host.tool_sources import files_of_server, names_in
 from agent_eval_host.turns import Turn, running_turn
 from agent_eval_host.values import described_error, text_of
 
@@ -37,28 +38,10 @@ _CONFIRMING = ("google.adk.tools.function_tool", "google.adk.tools.mcp_tool.mcp_
 """The modules of google-adk 1 whose tools have `require_confirmation`."""
 in_tool: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_eval_in_tool", default=False)
 """Whether the body of a tool is running: what it calls is a part of it."""
-
-
-_reading: contextvars.ContextVar[set[str] | None] = contextvars.ContextVar("agent_eval_reading", default=None)
-"""The files that the running body of a tool has opened for reading."""
-_MOST_FILES = 100
-"""Files of a call that are reported."""
-
-
-def _hear(event: str, args: tuple[Any, ...]) -> None:
-    """Notes what Python opens (an audit hook). It must not disturb what the agent does."""
-    if event in {"open", "sqlite3.connect"} and (opened := _reading.get()) is not None:
-        writes = len(args) > 2 and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_TRUNC)
-        if isinstance(args[0], (str, bytes)) and not writes:
-            opened.add(os.fsdecode(args[0]))
-
-
-def _data(opened: set[str]) -> list[str]:
-    """The names of the repository's files among those that were opened, without code."""
-    root = agent_places[-1]
-    paths = {os.path.realpath(path) for path in opened}
-    own = (path for path in paths if path.startswith(root) and is_own(path) and not path.endswith((".py", ".pyc")))
-    return sorted(path[len(root) :] for path in own)[:_MOST_FILES]
+_MOST_FILES = 1_000
+"""Files and variables that a call may have read."""
+_SESSION = {"session", "_invocation_context"}
+"""Names in code that looks at the session without asking for a key of its state."""
 
 
 class ToolWatch:
@@ -72,14 +55,22 @@ class ToolWatch:
         self._base: Any = None  # ADK's base class of tools
         self._objects = ToolObjects()
         self._sources: dict[str, bytes] = {}
+        self._asking: dict[int, Any] = {}  # contexts of the calls about which the gate decides
+        self._names: dict[tuple[str, str], set[str]] = {}  # what calls of a tool have read
+        self._left: dict[tuple[str, str], str] = {}  # values that tools have changed, as the last call left them
         self._listings: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
         """Wraps the classes of tools that exist, and those that are defined later."""
-        sys.addaudithook(_hear)
+        evidence.watch()
         self._base = importlib.import_module("google.adk.tools.base_tool").BaseTool
         wrap_method(self._base, "run_async", self._wrapped)
         _for_each_class(importlib.import_module("google.adk.tools.base_toolset").BaseToolset, self._wrap_toolset)
+        artifacts = importlib.import_module("google.adk.artifacts.base_artifact_service").BaseArtifactService
+        memory = importlib.import_module("google.adk.memory.base_memory_service").BaseMemoryService
+        wrap_method(artifacts, "load_artifact", evidence.loads_artifact)
+        wrap_method(artifacts, "list_artifact_keys", evidence.lists_artifacts)
+        wrap_method(memory, "search_memory", evidence.searches_memory)
 
     def loaded(self) -> None:
         """The agent has been loaded."""
@@ -98,23 +89,34 @@ class ToolWatch:
         return run_async
 
     async def _decided(self, turn: Turn, tool: Any, run: Callable[[], Any], args: Any, context: Any) -> Any:
+        behind, values = self._objects.of(tool), self._objects.changed(tool)
         params = {
             "call_id": context.function_call_id or "",
             "agent": text_of(getattr(context, "agent_name", "")),
             "name": tool.name,
             "args": args,
-            **self._identity(tool),
+            "changed": {place: "$" if _shared(tool, place) in self._left else value for place, value in values.items()},
+            **self._identity(tool, behind),
         }
-        number, decision = await self._channel.ask(turn, "tool", params)
+        mixed = [] if evidence.is_reading() else self._changed_elsewhere(tool, values)
+        number = self._channel.number()
+        self._asking[number] = context
+        try:
+            _, decision = await self._channel.ask(turn, "tool", params, number)
+        finally:
+            del self._asking[number]
         if decision.get("do") == "answer":
             turn.replayed.add(params["call_id"])
             return replay(decision, context)
         before, began = effects(context), time.monotonic()
         outcome: dict[str, Any] = {}
-        opened = set[str]()
-        inside, reading = in_tool.set(True), _reading.set(opened)
+        inside = in_tool.set(True)
+        reads = evidence.Reads(context)
+        if any(_SESSION & names_in(code) for code in behind.codes):
+            reads.whole_state()
         try:
-            response = await run()
+            with reads:
+                response = await run()
             outcome = {"response": response}
             return response
         except Exception as error:
@@ -122,12 +124,42 @@ class ToolWatch:
             raise
         finally:
             in_tool.reset(inside)
-            _reading.reset(reading)
             if outcome:
                 outcome = recorded(tool, outcome, before, effects(context))
-                outcome["read"] = _data(opened)
                 outcome["seconds"] = round(time.monotonic() - began, 6)
+                outcome |= await self._evidence(tool, reads, values)
+                if mixed:
+                    outcome["reason"] = f"tools and other code change `{mixed[0]}`, which it uses"
                 self._channel.notify("tool_ran", {"turn": turn.number, "call": number, **outcome})
+
+    async def look(self, number: int, names: list[str]) -> dict[str, str]:
+        """What the call about which the gate decides would see now."""
+        context = self._asking.get(number)
+        return {} if context is None else await evidence.look(names, context)
+
+    def _changed_elsewhere(self, tool: Any, values: dict[str, str]) -> list[str]:
+        """The values behind a tool that tools have changed, and then other code."""
+        left = {place: self._left.get(_shared(tool, place)) for place in values}
+        return [place for place, value in left.items() if value is not None and value != values[place]]
+
+    async def _evidence(self, tool: Any, reads: evidence.Reads, before: dict[str, str]) -> dict[str, Any]:
+        """What decided about the answer of a call, besides what the gate was told when it was asked.
+
+        It may be kept for later calls: what any call of the tool has read in this process counts.
+        """
+        behind, values = self._objects.of(tool), self._objects.changed(tool)
+        for place in before.keys() | values.keys():
+            if before.get(place) != values.get(place) or _shared(tool, place) in self._left:
+                self._left[_shared(tool, place)] = values.get(place, "")
+        names = self._names.setdefault((tool.name, behind.places.get("", "")), set())
+        names |= reads.names | evidence.read_by(behind.codes, behind.files)
+        read = evidence.without_written(names - {f"file:{file[len(agent_places[-1]) :]}" for file in behind.files})
+        variables = {name for name in read if name.startswith("variable:")}
+        found: dict[str, Any] = {"read": sorted(read - variables)[:_MOST_FILES], "hidden": sorted(reads.hidden)}
+        found["saw"] = {**reads.saw, **await evidence.look(sorted(variables)[:_MOST_FILES], None)}
+        if len(read) > _MOST_FILES:
+            found["reason"] = f"it reads more than {_MOST_FILES:,} files and variables"
+        return found
 
     def _wrap_toolset(self, cls: Any) -> None:
         """Wraps ADK's class of MCP servers, which ask their server for its tools."""
@@ -169,13 +201,12 @@ class ToolWatch:
             self._channel.notify("toolset_listed", listed)
         return tools
 
-    def _identity(self, tool: Any) -> dict[str, Any]:
+    def _identity(self, tool: Any, behind: Implementation) -> dict[str, Any]:
         """A tool's identity: hashes of its declaration and of the agent's files that define it; its implementation."""
-        implementation, own_files = self._objects.of(tool)
-        files, root = sorted({*own_files, *files_of_server(tool)}), agent_places[-1]
+        files, root = sorted({*behind.files, *files_of_server(tool)}), agent_places[-1]
         source = _hash([self._content(file) for file in files]) if files else ""
         hashes: dict[str, Any] = {"declaration": declaration_hash(tool), "source": source}
-        hashes["implementation"] = implementation
+        hashes |= {"implementation": behind.places, "packages": versions(behind.modules)}
         # An installed file is somewhere else on another machine.
         if all(file.startswith(root) and is_own(file) for file in files):
             hashes["files"] = [file[len(root) :] for file in files]
@@ -188,6 +219,11 @@ class ToolWatch:
             except OSError:
                 self._sources[file] = b""
         return self._sources[file]
+
+
+def _shared(tool: Any, place: str) -> tuple[str, str]:
+    """A place behind a tool; those of modules and classes are the same behind other tools."""
+    return ("" if ":" in place else tool.name, place)
 
 
 def wrap_method(base: Any, name: str, wrapped: Callable[[Any], Any]) -> None:

@@ -231,9 +231,9 @@ class Decider:
         self.results: list[ModelRan] = []
         self.unanswerable: list[Unanswerable] = []
 
-    async def ask(self, call: ToolAsked, so_far: Any) -> Any:
+    async def ask(self, call: ToolAsked, so_far: Any, look: Any) -> Any:
         self.tools.append(call.name)
-        return await self._answered(self.session.ask(call), FailureKind.NOT_RECORDED)
+        return await self._answered(self.session.ask(call, look), FailureKind.NOT_RECORDED)
 
     async def model(self, asked: ModelAsked) -> Any:
         self.asked.append(asked)

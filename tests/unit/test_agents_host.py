@@ -88,7 +88,7 @@ def test_tool_objects__files_of_a_function(
     monkeypatch.setattr(frames, "agent_places", [f"{tmp_path}/"])
     tool = SimpleNamespace(func=importlib.import_module([*files][-1].removesuffix(".py")).switch)
 
-    assert {Path(file).relative_to(tmp_path).as_posix() for file in ToolObjects().of(tool)[1]} == {*files}
+    assert {Path(file).relative_to(tmp_path).as_posix() for file in ToolObjects().of(tool).files} == {*files}
 
 
 @pytest.mark.parametrize(("source", "own"), [("repo/my lib", True), ("elsewhere/lib", False)])
@@ -108,7 +108,7 @@ def test_tool_objects__files_of_a_package_that_was_installed_from_the_repository
     tool = SimpleNamespace(func=importlib.import_module("installed_lamps").switch)
     del sys.modules["installed_lamps"]
 
-    assert ToolObjects().of(tool)[1] == ({str(site / "installed_lamps.py")} if own else set())
+    assert ToolObjects().of(tool).files == ({str(site / "installed_lamps.py")} if own else set())
     installed_from_repository.cache_clear()
 
 

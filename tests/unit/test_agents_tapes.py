@@ -506,7 +506,7 @@ def invalid(good: dict[str, Any]) -> dict[str, bytes | dict[str, Any]]:
         # It would hold for one agent only, and a call of any other one would never be stale.
         "of one agent": {"tools": {"nobody/get": {}}},
         "without a schema": {"toolsets": {"a/1": [{"name": "x"}]}},
-        **{f"version {version}"[:12]: {"schema_version": version, "new": 1} for version in ("0", 3, "9" * 999)},
+        **{f"version {version}"[:12]: {"schema_version": version, "new": 1} for version in ("0", 4, "9" * 999)},
         "instruction": {"parts": {**good["parts"], first["request"]["instruction"]: "You obey me."}},
         "part": without_part(0),
         "chain": without_part(1),
@@ -589,8 +589,7 @@ VERSION_1 = """{"schema_version": "1", "eval_set_id": "s", "eval_id": "c", "reco
 "tools": {"get": {}}, "calls": [{"tool": "get", "args": {"a": 1}, "response": "one", "seen": 2}]}"""
 
 
-async def test_read_tape__version_1_has_tools_only() -> None:
+def test_read_tape__older_versions_can_be_read_and_are_recorded_again() -> None:
     stored = Tape.model_validate_json(VERSION_1)
-    assert played(session("replay", stored), tool("get", {"a": 1})) == "one"
-    assert await outcome_of(session("all", stored), model("on")) == "tool-tape-missing {}"
-    assert '"schema_version": "2"' in tape_text(stored)
+    assert stored.outdated
+    assert not Tape.model_validate_json(tape_text(stored)).outdated, "written by this version only"

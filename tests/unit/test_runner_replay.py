@@ -85,9 +85,13 @@ def failure_of(act: Callable[[], Any]) -> AgentFailure:
     return caught.value
 
 
+async def sees_nothing(names: object) -> dict[str, str]:
+    return {}
+
+
 def ask(tools: CaseTools, name: str, args: dict[str, Any], **identity: str) -> Any:
     call = ToolAsked(turn=1, call=1, name=name, args=args, agent="bot", **identity)
-    return at_once(tools.ask(call, lambda: [FunctionCall(name=name, args=args)]))
+    return at_once(tools.ask(call, lambda: [FunctionCall(name=name, args=args)], sees_nothing))
 
 
 def refused(tools: CaseTools, name: str, args: dict[str, Any], **identity: str) -> AgentFailure:

@@ -214,6 +214,16 @@ class ToolAsked(_Message):
     """The names of these files, relative to the root; empty if one of them is somewhere else."""
     implementation: dict[str, str] = Field(default_factory=dict)
     """The functions and classes behind the tool, and hashes of the values that they hold, by place."""
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Versions of the installed packages that its code uses; `*`: a hash of all that are installed."""
+    changed: dict[str, str] = Field(default_factory=dict)
+    """Hashes of the values that have changed since, by place; `$` if a tool has changed them, too."""
+
+
+class Looked(_Message):
+    """Result of `look`."""
+
+    saw: dict[str, str]
 
 
 class ToolError(_Message):
@@ -239,7 +249,13 @@ class ToolRan(_Message):
     reason: str | None = None
     """Why the call can't be replayed, e.g. `it saves artifacts`; None if it can."""
     read: list[str] = Field(default_factory=list)
-    """The repository's files that it opened for reading, relative to the root, without code."""
+    """What any call of the tool has read of the repository in this process: `file:NAME`, `folder:NAME` (its list), and
+    `path:NAME` (whether there is one). Names are relative to the root."""
+    saw: dict[str, str] = Field(default_factory=dict)
+    """The variables of the environment, in the same way: values by `variable:NAME`. Of the session what this call has
+    read: hashes by `state:KEY`, `artifact:NAME` and `memory:QUERY`, with `*` as the name of all."""
+    hidden: list[str] = Field(default_factory=list)
+    """Kinds of what it used and nothing can compare (docs/tools.md)."""
 
 
 class ModelAsked(_Message):

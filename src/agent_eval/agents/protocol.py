@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -25,16 +25,24 @@ from agent_eval.core.problem import Problem
 from agent_eval.evalset.models import ConversationScenario
 from agent_eval.results import Waited
 
+Look = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
+"""Asks the host of a call what this would see now; see `look` in docs/host-protocol.md."""
+
+
+SoFar = Callable[[], Sequence[FunctionCall]]
+"""Returns all calls of a turn that the agent's events show."""
+
 
 class CallDecider(Protocol):
     """Decides about the calls of tools and models of one session."""
 
-    async def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
+    async def ask(self, call: ToolAsked, so_far: SoFar, look: Look) -> Mapping[str, Any]:
         """Decides about a call whose body is about to run. It may wait: it is cancelled when the turn ends.
 
         Args:
             call: The call.
             so_far: Returns all calls of the turn that the agent's events show, this one included.
+            look: Asks its host.
 
         Returns:
             The result of `tool` (docs/host-protocol.md).

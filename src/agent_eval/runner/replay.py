@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.messages import ModelAsked, ModelNews, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Look, Owner, SoFar
 from agent_eval.agents.tapes import (
     PATIENCE,
     InvalidTape,
@@ -109,10 +109,10 @@ class CaseTools:
         self.error = error
         self.turns = ()  # Sessions that are recorded live until their tape is written.
 
-    async def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
+    async def ask(self, call: ToolAsked, so_far: SoFar, look: Look) -> Mapping[str, Any]:
         """Decides; see `protocol.CallDecider.ask`."""
         self._so_far = (call.turn, so_far)
-        return await self._decided(call, self.session.ask(call))
+        return await self._decided(call, self.session.ask(call, look))
 
     async def model(self, asked: ModelAsked) -> Mapping[str, Any]:
         """Decides about a call of a model."""
@@ -131,8 +131,7 @@ class CaseTools:
         """See `protocol.CallDecider.held`."""
         if not self._open:
             return None
-        why = "the turn's time ended before the answers that were recorded earlier were asked for, or dealt with"
-        call = self._open[0]
+        call, why = self._open[0], "the turn's time ended before earlier recorded answers were asked for, or dealt with"
         return self._failure_in(call.turn, Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, why=why))
 
     def model_news(self, news: ModelNews) -> None:
@@ -187,9 +186,8 @@ class CaseTools:
         return self._failure(error, so_far if turn == latest else tuple)
 
     def _failure(self, error: Unanswerable, so_far: Callable[[], Sequence[FunctionCall]]) -> AgentFailure:
-        owner = Owner.GATE
-        if error.obstacle in {Obstacle.NOT_RECORDED, Obstacle.MODEL_NOT_RECORDED} and self._is_contradicted(so_far()):
-            owner = Owner.AGENT
+        may_be_agents = error.obstacle in {Obstacle.NOT_RECORDED, Obstacle.MODEL_NOT_RECORDED}
+        owner = Owner.AGENT if may_be_agents and self._is_contradicted(so_far()) else Owner.GATE
         return AgentFailure(
             message_of(error, self.tape_age),
             kind=_KINDS[error.obstacle],
@@ -285,8 +283,9 @@ class Tapes:
         if key not in self._indexes:
             has_none = self.mode == "record" or planned.agent in self.recorded
             tape = None if has_none else read_tape(tape_path(self.root, *key), self.root)
-            self._indexes[key] = None if tape is None else TapeIndex(tape, self.rules)
-        return self._indexes[key]
+            if tape is not None and not (tape.outdated and self.mode == "record-missing"):
+                self._indexes[key] = TapeIndex(tape, self.rules)
+        return self._indexes.setdefault(key, None)
 
     def session(self, planned: PlannedCase, run: int, turns: Sequence[Invocation]) -> CaseTools:
         """Decides about the calls of a new session.
@@ -305,7 +304,7 @@ class Tapes:
                 index=index,
                 of_base=self.of_base,
                 depends=self._files.of_patterns,
-                data=self._files.of_data,
+                evidence=self._files.evidence,
                 changed=self._changed if self.mode in _REPLAYING else {},
                 order=Order(patience=self.patience),
             ),
@@ -337,9 +336,11 @@ class Tapes:
         """Why a case can't be replayed, if that is known before it begins."""
         if self.mode not in _REPLAYING:
             return None
+        if index is not None and (outdated := index.tape.outdated):
+            return Unanswerable(Obstacle.MISSING, why=outdated)
         if self.mode == "all":
-            if why := self.untrusted.get((planned.file, planned.case.eval_id)):
-                return Unanswerable(Obstacle.CHANGED, why=why)
+            if untrusted := self.untrusted.get((planned.file, planned.case.eval_id)):
+                return Unanswerable(Obstacle.CHANGED, why=untrusted)
             if index is None or not index.tape.has_models(may_be_live=self.may_be_live):
                 return Unanswerable(Obstacle.MISSING)
             if (name := index.tape.eval_id) != planned.case.eval_id:
@@ -349,8 +350,8 @@ class Tapes:
         for call in index.tape.calls if index is not None else ():
             needed = self.mode == "replay" or call.done is not None
             if needed and not call.replayable and self.rules.of(call.tool).replay:
-                asked = ToolAsked(turn=0, call=0, name=call.tool, args=call.args)
-                return Unanswerable(Obstacle.NOT_REPLAYABLE, asked, why=call.reason or "")
+                call_of = ToolAsked(turn=0, call=0, name=call.tool, args=call.args)
+                return Unanswerable(Obstacle.NOT_REPLAYABLE, call_of, why=call.reason or "")
         return None
 
     @functools.cached_property

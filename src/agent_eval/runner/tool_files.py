@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from agent_eval.agents.tapes import Tape, ToolRules
+from agent_eval.agents.sandbox import BASE_VARIABLES, secrets_in
+from agent_eval.agents.tapes import ABSENT, FOLDER, NOT_COMPARED, Tape, ToolRules, is_secret
 from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.git_process import CONFIG, ENVIRONMENT, KEPT, GitError, run_git
+from agent_eval.core.masking import MASK
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.text import listed
 
@@ -32,7 +35,7 @@ class ToolFiles:
         self._skip = skip
         self._patterns: dict[tuple[str, ...], str] = {}
         self._sources: dict[tuple[str, ...], str] = {}
-        self._data: dict[str, str] = {}
+        self._found: dict[str, str] = {}
 
     def of_patterns(self, patterns: Sequence[str]) -> str:
         """Hash of the files that match the patterns of `depends`."""
@@ -41,17 +44,42 @@ class ToolFiles:
             self._patterns[key] = hash_of_files(self._root, patterns, skip=self._skip)
         return self._patterns[key]
 
-    def of_data(self, name: str) -> str:
-        """Hash of a file that a tool opens; "" if it can't be read, or git ignores it: then a run has made it."""
-        if name not in self._data:
-            path = self._root / name
-            ours = path.resolve().is_relative_to(self._root.resolve()) and not any(
-                path.resolve().is_relative_to(folder.resolve()) for folder in self._skip
-            )
-            self._data[name] = (
-                _hash_of_sources(self._root, [name]) if ours and not _is_ignored(self._root, name) else ""
-            )
-        return self._data[name]
+    def evidence(self, name: str, seen: str) -> str:
+        """What a tape may hold of something that a tool has read.
+
+        Args:
+            name: Of `ToolHashes.read` or `RecordedCall.saw`.
+            seen: The value of a variable, or a hash.
+
+        Returns:
+            A hash; `absent`; `$` for what is not compared; "" for a file that is there and does not count.
+        """
+        kind, _, what = name.partition(":")
+        if kind == "variable":
+            return _of_variable(what, seen.replace(str(self._root), ""))
+        if kind == "state" and is_secret(what, seen):
+            return NOT_COMPARED
+        if kind not in {"file", "folder", "path"}:
+            return seen
+        if name not in self._found:
+            self._found[name] = self._of_path(kind, what)
+        return self._found[name]
+
+    def _of_path(self, kind: str, name: str) -> str:
+        path = (self._root / name).resolve()
+        inside = path.is_relative_to(self._root.resolve())
+        if not inside or any(path.is_relative_to(folder.resolve()) for folder in self._skip):
+            return ""
+        if not path.exists():
+            return ABSENT
+        if _is_ignored(self._root, name):
+            return ""
+        if kind == "path":
+            return "folder" if path.is_dir() else "file"
+        if kind == "folder":
+            names = "\0".join(sorted(_names_in(self._root, path, name)))
+            return hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return _hash_of_sources(self._root, [name])
 
     def of_sources(self, files: Sequence[str]) -> str:
         """The hash that a host computes of the files that define a tool; "" if one of them can't be read."""
@@ -73,27 +101,49 @@ def stale_tools(tape: Tape, rules: ToolRules, files: ToolFiles) -> dict[str, str
         policy = rules.of(tool)
         if not policy.replay:
             continue
+        depends = files.of_patterns(policy.depends) if policy.depends else ""
+        what = hashes.changed_depends(depends) or hashes.changed_read(files.evidence)
         if hashes.files and files.of_sources(hashes.files) != hashes.source:
-            changed[tool] = listed(hashes.files, 3)
-        elif what := hashes.changed_depends(files.of_patterns(policy.depends) if policy.depends else ""):
+            what = listed(hashes.files, 3)
+        if what:
             changed[tool] = what
-    for call in tape.calls:
-        if rules.of(call.tool).replay and (what := call.changed_data(files.of_data)):
-            changed.setdefault(call.tool, what)
     return changed
 
 
+def _of_variable(name: str, value: str) -> str:
+    """A hash of a variable's value, unless masking would hide it, or it is another one on each machine."""
+    is_of_machine = any(fnmatchcase(name, each) for each in BASE_VARIABLES) or Path(value).is_dir()
+    if is_of_machine or MASK in value or is_secret(name, value) or secrets_in({name: value}):
+        return NOT_COMPARED
+    return value if value == ABSENT else hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _names_in(root: Path, folder: Path, name: str) -> set[str]:
+    """The names in a directory, without what git ignores, tapes and compiled code."""
+    listing = _git_files(root, f"{name}/")
+    names = {each.name for each in folder.iterdir()}
+    if listing is not None:
+        names &= {path.removeprefix(f"{name}/" if name != "." else "").partition("/")[0] for path in listing}
+    return {each for each in names if each not in {"__pycache__", ".git"} and not each.endswith(FOLDER)}
+
+
 def _is_ignored(root: Path, name: str) -> bool:
+    return _git_files(root, name) == []
+
+
+def _git_files(root: Path, name: str) -> list[str] | None:
+    """The files that git has or would add, of one name or below a directory; None without git."""
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
     if top is None:
-        return False
+        return None
     config = (*CONFIG, ("safe.directory", str(top)))
     environment = {**{key: os.environ[key] for key in KEPT if key in os.environ}, **ENVIRONMENT}
     listing = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", name)
     try:
-        return not run_git(listing, cwd=root, environment=environment, config=config, owner=None, timeout=_SECONDS)
+        out = run_git(listing, cwd=root, environment=environment, config=config, owner=None, timeout=_SECONDS)
     except GitError:
-        return False
+        return None
+    return [path for path in out.decode("utf-8", "surrogateescape").split("\0") if path]
 
 
 def _hash_of_sources(root: Path, files: Sequence[str]) -> str:

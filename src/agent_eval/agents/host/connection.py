@@ -10,9 +10,12 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
+from agent_eval.agents.messages import Looked
 from agent_eval.core.masking import Masked, Masker, shorten
 from agent_eval.core.text import carriable, encodable
 
@@ -212,6 +215,13 @@ class Connection:
             self._pending.pop(number, None)
             future.set_exception(error if not isinstance(error, OSError) else ConnectionLost(str(error)))
         return number, future
+
+    async def look(self, call: int, names: Collection[str]) -> Mapping[str, str]:
+        """What a call of a tool would see now; nothing where its host can't say it."""
+        try:
+            return Looked.model_validate({"saw": await self.ask("look", {"call": call, "names": [*names]})[1]}).saw
+        except (RemoteError, ConnectionLost, ProtocolError, ValidationError):
+            return {}
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Sends a notification; does nothing if the connection has ended."""

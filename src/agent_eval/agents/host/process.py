@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -218,8 +219,9 @@ class HostProcess:
     async def _on_request(self, method: str, params: dict[str, Any]) -> Any:
         if method == "tool":
             call = ToolAsked.model_validate(params)
+            look = functools.partial(self._connection.look, call.call)
             return await self._decided(
-                call.turn, lambda turn, decider: decider.ask(call, lambda: turn.calls_of(turn.events))
+                call.turn, lambda turn, decider: decider.ask(call, lambda: turn.calls_of(turn.events), look)
             )
         if method == "model":
             asked = ModelAsked.model_validate(params)

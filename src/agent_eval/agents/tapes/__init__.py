@@ -19,6 +19,17 @@ from agent_eval.agents.tapes._files import (
 from agent_eval.agents.tapes._index import TapeIndex
 from agent_eval.agents.tapes._making import Taped, changing_arguments, tape_of
 from agent_eval.agents.tapes._order import PATIENCE, Order
-from agent_eval.agents.tapes._requests import Difference, changed_request, contents_of
-from agent_eval.agents.tapes._session import Obstacle, TapeSession, Unanswerable
-from agent_eval.agents.tapes._tape import ModelExchange, RecordedCall, RecordedRun, Tape, ToolHashes, canonical, masked
+from agent_eval.agents.tapes._requests import Difference, Obstacle, Unanswerable, changed_request, contents_of
+from agent_eval.agents.tapes._session import TapeSession
+from agent_eval.agents.tapes._tape import (
+    ABSENT,
+    NOT_COMPARED,
+    ModelExchange,
+    RecordedCall,
+    RecordedRun,
+    Tape,
+    ToolHashes,
+    canonical,
+    is_secret,
+    masked,
+)

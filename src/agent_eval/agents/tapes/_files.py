@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from agent_eval.agents.tapes._tape import SCHEMA_VERSION, Tape
+from agent_eval.agents.tapes._tape import OLDER, SCHEMA_VERSION, Tape
 from agent_eval.core.files import read_regular
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import harmless
@@ -109,9 +109,10 @@ def _located(data: bytes, name: str, error: ValidationError) -> list[Problem]:
     document, problems = parse_document(data, name)
     if document is not None:
         version = document.value.get("schema_version") if isinstance(document.value, dict) else None
-        if isinstance(version, str | int) and str(version) not in {"1", SCHEMA_VERSION}:
+        if isinstance(version, str | int) and str(version) not in {*OLDER, SCHEMA_VERSION}:
             shown = harmless(str(version)[:20])
-            message = f"The tape has version {shown} of the schema; this agent-eval reads 1 and {SCHEMA_VERSION}."
+            readable = f"{', '.join(OLDER)} and {SCHEMA_VERSION}"
+            message = f"The tape has version {shown} of the schema; this agent-eval reads {readable}."
             return [_problem(name, message)]
         problems = shape_problems(document, error, Tape, ()) or [_problem(name, "It is not a tape.")]
     # A recording is made again, not corrected by hand.

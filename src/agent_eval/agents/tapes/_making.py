@@ -60,8 +60,8 @@ def tape_of(
     conflicts: list[RecordedCall] = []
     for session in sessions:
         for (agent, name), hashes in session.hashes.items():
-            if tools.setdefault(name, hashes) != hashes:
-                tools[f"{agent}/{name}"] = hashes
+            place = name if tools.get(name, hashes).merged(hashes) else f"{agent}/{name}"
+            tools[place] = tools.get(place, hashes).merged(hashes) or hashes
         for call in session.recorded:
             key = _key(call, rules)
             first = calls.setdefault(key, call)

@@ -1,20 +1,25 @@
-"""What an agent asks its model: in canonical form, its fingerprint, and the first difference between two. Pure."""
+"""What an agent asks its model: in canonical form, its fingerprint, and the first difference between two.
+
+And why a call has no answer. Pure.
+"""
 
 from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import zip_longest
 from typing import Any
 
-from agent_eval.agents.messages import ModelAsked
+from agent_eval.agents.messages import ModelAsked, ToolAsked
 from agent_eval.agents.tape_rules import ToolPolicy, ToolRules, VolatileRule, steady
 from agent_eval.agents.tapes._tape import (
     DEEPEST,
     ModelExchange,
+    RecordedCall,
     Tape,
     TooDeep,
     digest,
@@ -54,6 +59,50 @@ class Difference:
     recorded: str
     """What is there on the tape, shortened, as JSON; `nothing`, if it has no such place."""
     now: str
+
+
+class Obstacle(StrEnum):
+    """Why a call can't be answered (docs/problems.md)."""
+
+    NOT_RECORDED = "tool-not-recorded"
+    MISSING = "tool-tape-missing"
+    STALE = "tool-tape-stale"
+    NOT_REPLAYABLE = "tool-not-replayable"
+    MODEL_NOT_RECORDED = "model-not-recorded"
+    CALLS_LEFT = "model-calls-left"
+    CHANGED = "tape-changed"
+
+
+class Unanswerable(Exception):
+    """A call that the tape does not answer, and that must not run."""
+
+    def __init__(
+        self,
+        obstacle: Obstacle,
+        call: ToolAsked | ModelAsked | None = None,
+        *,
+        nearest: RecordedCall | None = None,
+        difference: Difference | None = None,
+        left: Sequence[RecordedCall | ModelExchange] = (),
+        why: str = "",
+    ) -> None:
+        """Describes the call.
+
+        Args:
+            obstacle: What is wrong.
+            call: The call, a tool's with its arguments masked; None if the tape as a whole can't be used.
+            nearest: The most similar call of the same tool on the tape.
+            difference: The first difference of a model's call from the most similar one on the tape.
+            left: Recorded calls that the agent has not made: the call waits for the answer of the first of them.
+            why: Details: what changed, why the recorded call can't be replayed, or what alone answers.
+        """
+        super().__init__(f"{obstacle}: {call.name}" if isinstance(call, ToolAsked) else str(obstacle))
+        self.obstacle = obstacle
+        self.call = call
+        self.nearest = nearest
+        self.difference = difference
+        self.left = left
+        self.why = why
 
 
 def request_of(asked: ModelAsked, rules: ToolRules) -> Request:

@@ -7,17 +7,19 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from agent_eval.agents.messages import ModelAsked, ModelNews, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval.agents.protocol import Look
 from agent_eval.agents.tape_rules import Mode, ToolRules
 from agent_eval.agents.tapes._files import MAX_RESPONSE
 from agent_eval.agents.tapes._index import TapeIndex
 from agent_eval.agents.tapes._order import Order, Times
 from agent_eval.agents.tapes._requests import (
     Difference,
+    Obstacle,
     Request,
+    Unanswerable,
     difference_of,
     first_difference,
     masked_content,
@@ -42,52 +44,14 @@ from agent_eval.agents.tapes._tape import (
 from agent_eval.results import ToolUse
 
 RUN: Mapping[str, Any] = {"do": "run"}
+_VALUE = "value:"
 _Key = tuple[str, str, int]
 """A tool call: its tool, its canonical arguments and its occurrence."""
 
 
-class Obstacle(StrEnum):
-    """Why a call can't be answered (docs/problems.md)."""
-
-    NOT_RECORDED = "tool-not-recorded"
-    MISSING = "tool-tape-missing"
-    STALE = "tool-tape-stale"
-    NOT_REPLAYABLE = "tool-not-replayable"
-    MODEL_NOT_RECORDED = "model-not-recorded"
-    CALLS_LEFT = "model-calls-left"
-    CHANGED = "tape-changed"
-
-
-class Unanswerable(Exception):
-    """A call that the tape does not answer, and that must not run."""
-
-    def __init__(
-        self,
-        obstacle: Obstacle,
-        call: ToolAsked | ModelAsked | None = None,
-        *,
-        nearest: RecordedCall | None = None,
-        difference: Difference | None = None,
-        left: Sequence[RecordedCall | ModelExchange] = (),
-        why: str = "",
-    ) -> None:
-        """Describes the call.
-
-        Args:
-            obstacle: What is wrong.
-            call: The call, a tool's with its arguments masked; None if the tape as a whole can't be used.
-            nearest: The most similar call of the same tool on the tape.
-            difference: The first difference of a model's call from the most similar one on the tape.
-            left: Recorded calls that the agent has not made: the call waits for the answer of the first of them.
-            why: Details: what changed, why the recorded call can't be replayed, or what alone answers.
-        """
-        super().__init__(f"{obstacle}: {call.name}" if isinstance(call, ToolAsked) else str(obstacle))
-        self.obstacle = obstacle
-        self.call = call
-        self.nearest = nearest
-        self.difference = difference
-        self.left = left
-        self.why = why
+async def _nothing(names: Collection[str]) -> Mapping[str, str]:
+    """A host that can't say what a call would see."""
+    return {}
 
 
 @dataclass(kw_only=True)
@@ -102,8 +66,8 @@ class TapeSession:
     """Whether the agent is the base branch's, whose tools may be older than the answers."""
     depends: Callable[[Sequence[str]], str] = lambda patterns: ""
     """Hash of the files that match patterns."""
-    data: Callable[[str], str] = lambda name: ""
-    """Hash of a file of the repository; "" for one that is none."""
+    evidence: Callable[[str, str], str] = lambda name, seen: seen
+    """What a tape may hold of something that a tool has read; see `ToolFiles.evidence`."""
     order: Order = field(default_factory=Order)
     """Releases the answers in mode `all`."""
     use: ToolUse = field(init=False)
@@ -170,8 +134,12 @@ class TapeSession:
             return f"it has more than {MAX_MODEL_CALLS:,} calls of models"
         return self.obstacle
 
-    async def ask(self, call: ToolAsked) -> Mapping[str, Any]:
+    async def ask(self, call: ToolAsked, look: Look = _nothing) -> Mapping[str, Any]:
         """The result of `tool` (docs/host-protocol.md).
+
+        Args:
+            call: The call.
+            look: Asks its host what it would see now.
 
         Raises:
             Unanswerable: The tape has no answer, and the tool must not run.
@@ -191,6 +159,7 @@ class TapeSession:
         answer = self._answer(call, key, occurrence)
         changed = self._changed(call, answer)
         if self.mode == "record-missing":
+            changed = changed or await self._saw_otherwise(call, answer, look)
             if answer is None or changed or not answer.replayable:
                 return self._run(call, (call.name, key, occurrence))
             self._run(call, (call.name, key, occurrence))
@@ -201,13 +170,18 @@ class TapeSession:
             return self._missed(call)
         elif not answer.replayable:
             raise Unanswerable(Obstacle.NOT_REPLAYABLE, call, why=answer.reason or "")
-        elif changed and policy.stale == "live":
-            if self.mode == "all":
+        else:
+            if self.mode == "all":  # The answers before it may have set what it sees.
                 await self._reach(answer, call, runs=True)
-                self._checked[call.call] = (call, answer, difference_of(normal(answer.answer()), {}))
-            return self._live(call)
-        elif self.mode == "all":
-            await self._reach(answer, call)
+            changed = changed or await self._saw_otherwise(call, answer, look)
+            if changed and policy.stale == "error":
+                raise Unanswerable(Obstacle.STALE, call, why=changed)
+            if changed and policy.stale == "live":
+                if self.mode == "all":
+                    self._checked[call.call] = (call, answer, difference_of(normal(answer.answer()), {}))
+                return self._live(call)
+            if self.mode == "all":
+                self.order.release(answer, call.call_id)
         self.use.replayed += 1
         return {"do": "answer", **answer.answer()}
 
@@ -389,12 +363,29 @@ class TapeSession:
             "the file that defines it" if before.source != now.source else "",
             before.changed_implementation(now.implementation),
             before.changed_depends(now.depends),
-            "" if answer is None else answer.changed_data(self.data),
+            before.changed_packages(now.packages),
+            before.changed_read(self.evidence),
         )
         changed = " and ".join(filter(None, parts))
         if changed:
             self.changed[call.name] = changed
         return changed
+
+    async def _saw_otherwise(self, call: ToolAsked, answer: RecordedCall | None, look: Look) -> str:
+        """What a call sees that is not what it saw when it was recorded; "" if nothing is."""
+        if answer is None or self.of_base:
+            return ""
+        asked = [name for name in answer.saw if not name.startswith(_VALUE)]
+        now = self._saw(call, await look(asked) if asked else {})
+        changed = answer.changed_saw(now)
+        if changed:
+            self.changed[call.name] = changed
+        return changed
+
+    def _saw(self, call: ToolAsked, seen: Mapping[str, str]) -> dict[str, str]:
+        """What a call has seen, as a tape may hold it."""
+        values = {f"{_VALUE}{place}": value for place, value in call.changed.items()}
+        return values | {name: self.evidence(name, value) for name, value in seen.items()}
 
     def _hashes(self, call: ToolAsked) -> ToolHashes:
         depends = self.rules.of(call.name).depends
@@ -404,6 +395,7 @@ class TapeSession:
             files=call.files,
             implementation=call.implementation,
             depends=self.depends(depends) if depends else "",
+            packages=call.packages,
         )
 
     def ran(self, result: ToolRan) -> None:
@@ -420,7 +412,10 @@ class TapeSession:
             return
         self.use.recorded += 1
         self.times.came(key)
-        self.hashes[call.agent, call.name] = self._hashes(call)
+        hashes = self._hashes(call)
+        hashes.read = {name: value for name in result.read if (value := self.evidence(name, ""))}
+        hashes.hidden = result.hidden
+        self.hashes[call.agent, call.name] = hashes
         self._recorded[result.call] = self._record(call, key[-1], result)
         self.masked |= {f"{call.name}({path})" for path in masked_names(result.response)}
         self.masked |= {f"{call.name}({path})" for path in masked_names(result.state)}
@@ -443,7 +438,7 @@ class TapeSession:
         recorded = RecordedCall(
             tool=call.name, agent=call.agent, args=call.args, occurrence=occurrence, seconds=result.seconds
         )
-        recorded.read = {name: content for name in result.read if (content := self.data(name))}
+        recorded.saw = self._saw(call, result.saw)
         reason = result.reason
         try:
             recorded.response = masked(result.response, policy)

@@ -22,7 +22,10 @@ from agent_eval.core.wire import WireModel
 from agent_eval.models import TapedReply
 from agent_eval.results import RecordedScores
 
-SCHEMA_VERSION: Literal["2"] = "2"
+SCHEMA_VERSION: Literal["3"] = "3"
+OLDER: tuple[Literal["1"], Literal["2"]] = ("1", "2")
+"""Versions that can be read, and not be replayed: nothing says what their answers depend on."""
+ABSENT = "absent"
 NOT_COMPARED = "$"
 """Stands for a value that is another one at each start of the agent or on each machine, and for a secret."""
 
@@ -41,6 +44,44 @@ class ToolHashes(WireModel):
     their code uses of modules and classes has its full name: `home.settings:URL`. A value `$` is not compared."""
     depends: str = ""
     """Hash of the files that `depends` of `[[tool]]` names; empty without it."""
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Versions of the installed packages that its code uses, with what these need; hashes of those that have none. `*`:
+    a hash of all that are installed, since the code imports by a name that it makes."""
+    read: dict[str, str] = Field(default_factory=dict)
+    """What it has read of the repository, in this case or before it in the same process: hashes of `file:NAME` and of
+    `folder:NAME` (its list), the kind of `path:NAME`; `absent` where there was none."""
+    hidden: list[str] = Field(default_factory=list)
+    """What it used and nothing can compare: kinds in docs/tools.md."""
+
+    def merged(self, other: ToolHashes) -> ToolHashes | None:
+        """With what the same tool has read in other calls; None if the other one is another tool."""
+        own = self.model_copy(update={"read": other.read, "hidden": other.hidden})
+        if own != other:
+            return None
+        hidden = sorted({*self.hidden, *other.hidden})
+        return self.model_copy(update={"read": {**self.read, **other.read}, "hidden": hidden})
+
+    def changed_packages(self, now: Mapping[str, str]) -> str:
+        """What is no longer as recorded, in words; "" if nothing is."""
+        changed = [
+            f"{'the environment' if name == '*' else name} {self.packages.get(name, 'none')} -> {now.get(name, 'none')}"
+            for name in sorted(self.packages.keys() | now.keys())
+            if self.packages.get(name) != now.get(name)
+        ]
+        return f"a package that its code uses ({listed(changed, 3)})" if changed else ""
+
+    def changed_read(self, now: Callable[[str, str], str]) -> str:
+        """What is no longer as recorded, in words; "" if nothing is.
+
+        Args:
+            now: What is there today, by name.
+        """
+        changed = [
+            f"{name} (its list of files)" if kind == "folder" else name
+            for kind, name in (place.split(":", 1) for place in self.read)
+            if (now(f"{kind}:{name}", "") or ABSENT) != self.read[f"{kind}:{name}"]
+        ]
+        return f"a file that it reads ({listed(list(dict.fromkeys(changed)), 3)})" if changed else ""
 
     def changed_implementation(self, now: Mapping[str, str]) -> str:
         """What is no longer as recorded, in words; "" if nothing is.
@@ -111,7 +152,13 @@ class RecordedCall(WireModel):
     reason: str | None = None
     """Why it can't be replayed, e.g. `it saves artifacts`."""
     read: dict[str, str] = Field(default_factory=dict)
-    """Hashes of the repository's files that it opened, by name, without code: the answer holds for these."""
+    """Of version 2: hashes of the repository's files that it opened."""
+    saw: dict[str, str] = Field(default_factory=dict)
+    """Hashes of what the answer depends on, too: `state:KEY`, `artifact:NAME`, `memory:QUERY` (`*`: of all),
+    `variable:NAME` of the environment, and `value:PLACE` of `ToolHashes.implementation`, if something had changed it.
+    `absent`: there was none; `$`: not compared, e.g. a secret."""
+    more: dict[str, Any] = Field(default_factory=dict)
+    """Facts that later versions record."""
     done: NonNegativeInt | None = None
     """Its position among all answers of the run whose model calls are on the tape; None if that has no such call."""
     after: NonNegativeInt = 0
@@ -119,14 +166,14 @@ class RecordedCall(WireModel):
     dealt: NonNegativeInt | None = None
     """See `ModelExchange`."""
 
-    def changed_data(self, now: Callable[[str], str]) -> str:
-        """Which files that it opened are no longer as recorded, in words; "" if none is.
-
-        Args:
-            now: A file's hash today.
-        """
-        changed = [name for name, before in self.read.items() if now(name) != before]
-        return f"a file that it reads ({listed(changed, 3)})" if changed else ""
+    def changed_saw(self, now: Mapping[str, str]) -> str:
+        """What is no longer as recorded, in words; "" if nothing is."""
+        changed = [
+            place.replace(":", " ", 1).replace("\0", "")
+            for place in sorted(self.saw.keys() | now.keys())
+            if self.saw.get(place) != now.get(place) and NOT_COMPARED not in {self.saw.get(place), now.get(place)}
+        ]
+        return f"something that it reads ({listed(changed, 3)})" if changed else ""
 
     def answers_like(self, other: RecordedCall) -> bool:
         """Whether both calls have the same answer."""
@@ -186,8 +233,8 @@ MAX_MODEL_CALLS = 1_000
 class Tape(WireModel):
     """The recorded calls of one case."""
 
-    schema_version: Literal["1", "2"] = SCHEMA_VERSION
-    """Version 1 has no model calls."""
+    schema_version: Literal["1", "2", "3"] = SCHEMA_VERSION
+    """Versions 1 and 2 lack `packages`, `read` and `saw`: such tapes are recorded again."""
     eval_set_id: str
     eval_id: str
     recorded_at: FiniteFloat
@@ -214,6 +261,14 @@ class Tape(WireModel):
     replies: dict[str, TapedReply] = Field(default_factory=dict)
     """What judges and simulated users answered in that run, by hashes of what they were asked (see models/cache.py)."""
     recorded: RecordedRun | None = None
+    more: dict[str, Any] = Field(default_factory=dict)
+    """Facts that later versions record."""
+
+    @property
+    def outdated(self) -> str:
+        """Why it has to be recorded again, as a clause; "" if it need not."""
+        version = self.schema_version
+        return f"it has version {version} of the schema, which lacks what answers depend on" if version in OLDER else ""
 
     def has_models(self, *, may_be_live: bool) -> bool:
         """Whether it answers for the models of a run.
