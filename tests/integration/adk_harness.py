@@ -56,7 +56,7 @@ def host_spec(
     log_dir.mkdir(exist_ok=True)
     facts: dict[str, Any] = {
         "python": [str(python)] if isinstance(python, Path) else python or [str(adk_python())],
-        "agent_path": name if "." in name else str(root / name),
+        "agent_path": name if "." in name.removesuffix(".py") else str(root / name),
         "root": root,
         "sandbox": Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(log_dir), **(environment or {})}),
         "masker": Masker(secrets),

@@ -197,6 +197,57 @@ async def test_loading__what_is_said_of_agents_and_interpreters_that_do_not_do(t
     check("golden_starts.txt", "".join(f"# {name}\n{text}\n\n" for name, text in shown.items()))
 
 
+MADE = "from google.adk.agents import LlmAgent\nroot_agent = LlmAgent(model='m', {})\n"
+NAMED = MADE.format("name='w'")
+SLIPS: dict[str, tuple[str, str]] = {
+    "a field that does not exist": ("weather", MADE.format("name='w', instructions='Help.'")),
+    "a name that is none": ("weather", MADE.format("name='weather agent'")),
+    "two fields": ("weather", MADE.format("name='weather agent', tool=[], mdel='m'")),
+    "a variable": ("weather", "import os\nKEY = os.environ['WEATHER_KEY']\n"),
+    "a variable that a program checks": ("weather", "raise RuntimeError('Please set WEATHER_KEY first')\n"),
+    "an exit with a text": ("weather", "import sys\nsys.exit('set up first')\n"),
+    "an exit with a number": ("weather", "import sys\nsys.exit(3)\n"),
+    "a relative file": ("weather", "CITIES = open('cities.txt').read()\n"),
+    "a module of the package": ("weather", "from .tolls import look_up\n"),
+    "a module of the package by its name": ("weather", "from weather.tolls import look_up\n"),
+    "a module of the package as agent": ("weather", "from agent.tolls import look_up\n"),
+    "a module of a package in it": ("weather", "from .parts.nothing import x\n"),
+    "a module of a package beside it": ("weather", "from core.toolz import x\n"),
+    "a module of a package in src": ("weather", "from lib.thing import x\n"),
+    "a module beside it": ("weather", "import tools\n"),
+    "almost a module beside it": ("weather", "import tolls\n"),
+    "a package of strangers": ("weather", "import a_package_that_nobody_has.x\n"),
+    "no __init__.py": ("weather", "from core import tools2\n"),
+    "a name that a module lacks": ("weather", "from .tools import look_down\n"),
+    "an import from above": ("shop/weather", "from ..core import x\n"),
+    "an import from above in src": ("src/lib/weather", "from ...core import x\n"),
+    "a relative import of a file": ("single.py", "from .core import x\n"),
+    "a module that --agent names": ("wether.agent", ""),
+    "a function": ("weather", "def root_agent():\n    pass\n"),
+}
+"""The agent, and its agent.py or its own text."""
+
+
+@pytest.mark.slow
+async def test_loading__what_is_said_of_slips_in_an_agent(tmp_path: Path) -> None:
+    shown = {}
+    for number, (name, (path, text)) in enumerate(SLIPS.items()):
+        root = tmp_path / f"r{number}"
+        files = dict.fromkeys(("weather/__init__.py", "weather/tools.py", "weather/parts/__init__.py"), "")
+        files |= dict.fromkeys(("core/tools.py", "src/lib/things.py"), "X = 1\n")
+        if name != "a module that --agent names":
+            files[path if path.endswith(".py") else f"{path}/agent.py"] = text
+        for place, content in files.items():
+            (root / place).parent.mkdir(parents=True, exist_ok=True)
+            (root / place).write_text(content, encoding="utf-8")
+        agent = make(path, tmp_path / "logs", root=root, python=host_forks.command(adk_python()))
+        with pytest.raises(AgentFailure) as caught:
+            await agent.start()
+        await agent.close()
+        shown[name] = "\n".join(headline(caught.value)).replace(str(root), "ROOT")
+    check("golden_slips.txt", "".join(f"# {name}\n{text}\n\n" for name, text in shown.items()))
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may start any number of processes")
 async def test_loading__no_process_ids_left_for_a_host(tmp_path: Path) -> None:
     python = adk_python()

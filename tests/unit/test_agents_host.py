@@ -278,8 +278,8 @@ def raised(message: str, *classes: str, status: int | None = None, origin: str =
     return failed_turn(RemoteError("agent-exception", message, data), "the log", withheld)
 
 
-def loaded(message: str, kind: str, agent: Path = Path(), **more: Any) -> AgentFailure:
-    return failed_load(RemoteError("agent-import", message, {"type": kind, **more}), "the log", (), agent)
+def loaded(message: str, kind: str, agent: Path = Path("/r/bot"), root: Path = Path("/r"), **more: Any) -> AgentFailure:
+    return failed_load(RemoteError("agent-import", message, {"type": kind, **more}), "the log", (), agent, root)
 
 
 def waited(
@@ -325,6 +325,13 @@ def failures() -> dict[str, AgentFailure]:
         "lines": raised("one\ntwo", "a.B", origin="agent", traceback="frames"),
         "a module": loaded("No module named 'yfinance.data'", "ModuleNotFoundError"),
         "a module beside it": loaded("No module named 'blame'", "ModuleNotFoundError", Path(blame.__file__).parent),
+        "a field": loaded(
+            "1 validation error for A\nx\n  Extra [type=extra, input_value='s']\n    For more", "ValidationError"
+        ),
+        "no field": loaded("1 validation error for A\n  Value error, no. [type=value_error]", "ValidationError"),
+        "a variable": loaded("'X_KEY'", "KeyError", traceback="    os.environ['X_KEY']\nKeyError: 'X_KEY'"),
+        "another key": loaded("'X_KEY'", "KeyError", traceback="    PRICES['X_KEY']\nKeyError: 'X_KEY'"),
+        "an exit with a text": loaded("set up\nfirst", "SystemExit", exit=1),
         "a relative import": loaded("attempted relative import beyond top-level package", "ImportError"),
         **{
             f"root_agent: {kind}": loaded(f"`root_agent` of bot.agent is of type {kind}, not an ADK agent", "TypeError")

@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from agent_eval.agents.host.connection import RemoteError
+from agent_eval.agents.host.import_hints import essence, import_hint, unset_variable_hint
 from agent_eval.agents.messages import Attempt, ErrorData, ModelCallFacts, Stack, Waiting
 from agent_eval.agents.protocol import (
     AgentFailure,
@@ -23,7 +24,6 @@ from agent_eval.agents.protocol import (
     MetricFailureKind,
 )
 from agent_eval.agents.sandbox import missing_key_hint, missing_variable_hint
-from agent_eval.core.problem import docs_page
 from agent_eval.core.text import first_line, plural
 from agent_eval.net.retry import NO_ACCESS, TEMPORARY
 from agent_eval.results import Waited
@@ -99,7 +99,9 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
         f"{who} raised {summary}",
         kind=FailureKind.EXCEPTION,
         traceback=data.traceback,
-        hint=missing or _unknown_model_hint(data),
+        hint=missing
+        or _unknown_model_hint(data)
+        or unset_variable_hint(data.type or "", error.message, data.traceback),
     )
 
 
@@ -176,7 +178,7 @@ def _missing_variable(
 
 
 def _summary(error: RemoteError, data: ErrorData) -> str:
-    message = first_line(_ADK_PREFACE.sub("", error.message, count=1), 500)
+    message = essence(_ADK_PREFACE.sub("", error.message, count=1))
     return f"{data.type or error.code}: {message or 'no message'}"
 
 
@@ -301,7 +303,7 @@ def _at(line: str) -> str:
 
 
 def failed_load(
-    error: RemoteError, log_tail: str | None, withheld: Collection[str] = (), agent: Path = Path()
+    error: RemoteError, log_tail: str | None, withheld: Collection[str], agent: Path, root: Path
 ) -> AgentFailure:
     """Converts a host's error response to `load`.
 
@@ -309,7 +311,8 @@ def failed_load(
         error: The response.
         log_tail: The last lines of the process's log.
         withheld: Names of variables that are set in the job but not passed to the agent.
-        agent: The agent's directory.
+        agent: The agent's directory or file, or its dotted module.
+        root: The repository.
     """
     data = data_of(error)
     if error.code == "agent-environment":
@@ -321,51 +324,15 @@ def failed_load(
             "interpreter that has it (`--agent-python`).",
         )
     if data.exit is not None:
-        message = f"The agent can't be imported: it calls sys.exit({data.exit}) while it is imported."
+        code = str(data.exit) if error.message in {"", "None", str(data.exit)} else f'"{first_line(error.message)}"'
+        message = f"The agent can't be imported: it calls sys.exit({code}) while it is imported."
     else:
-        message = f"The agent can't be imported: {data.type or 'error'}: {first_line(error.message, 500)}"
+        message = f"The agent can't be imported: {data.type or 'error'}: {essence(error.message)}"
     return AgentFailure(
         message,
         kind=FailureKind.IMPORT,
         traceback=data.traceback,
         log_tail=log_tail,
-        hint=_missing_variable(error, data, log_tail, withheld) or _import_hint(data.type, error.message, agent),
-    )
-
-
-def _import_hint(kind: str, message: str, agent: Path) -> str:
-    if kind == "ModuleNotFoundError":
-        missing = re.search(r"No module named '([^'.]+)", message)
-        if missing and any((agent / beside).exists() for beside in (f"{missing[1]}.py", f"{missing[1]}/__init__.py")):
-            return (
-                f"ADK imports `{agent.name}` as a package. `{missing[1]}` is in it: write "
-                f"`from .{missing[1]} import ...`."
-            )
-        name = f"`{missing[1]}`" if missing else "the missing module"
-        return (
-            f"Add the package that provides {name} to the agent's requirements. If it is a module of the repository: "
-            "the agent's parent directory and the repository's root are importable."
-        )
-    if "relative import beyond top-level package" in message:
-        return (
-            f"ADK imports `{agent.name}` as a top-level package. Write the import without `..`: the agent's parent "
-            "directory and the repository's root are importable."
-        )
-    if "of type coroutine, not an" in message or "of type function, not an" in message:
-        return (
-            "Call the function that makes the agent. If it is asynchronous, name it `get_agent_async` (`async def "
-            "get_agent_async()`), and define no `root_agent`."
-        )
-    if "there is no agent named" in message:
-        return "Write the name of one of these agents after `#` in `--agent` or [agents]."
-    if kind == "LookupError" or "not an ADK agent" in message:
-        return "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."
-    if kind == "PermissionError":
-        page = docs_page("security")
-        return f"As root, the gate starts the agent as another user ({page}): allow others to read the file."
-    if kind == "SyntaxError":
-        return "Fix the file, or run the agent with the Python version that it is written for (`--agent-python`)."
-    return (
-        "The agent must be importable without network access and without secrets; see the traceback. It only gets the "
-        f"job's variables on the default list, and those that `agent-env` adds ({docs_page('agents')})."
+        hint=_missing_variable(error, data, log_tail, withheld)
+        or import_hint(data.type or "", error.message, data.traceback, agent, root),
     )

@@ -124,7 +124,8 @@ class HostProcess:
             ) from None
         except RemoteError as error:
             await host.end("could not load the agent")
-            raise blame.failed_load(error, host.log.tail() or None, host.withheld, Path(spec.agent_path)) from None
+            place = Path(spec.agent_path)
+            raise blame.failed_load(error, host.log.tail() or None, host.withheld, place, spec.root) from None
         except (ConnectionLost, ProtocolError):
             exit = await host.wait_ended()
             if exit.kind is FailureKind.PROTOCOL:
