@@ -26,7 +26,7 @@ from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalCase, Ev
 
 _BASE = "https://raw.githubusercontent.com/org/agent-eval-action/v1/schemas/"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_ONLY_RECORDED = {Invocation: "spans", InvocationEvent: "branch"}
+_ONLY_RECORDED = {Invocation: ("spans", "errors", "node_output"), InvocationEvent: ("branch",)}
 """Keys of recordings that eval files don't have, by model."""
 _NUMBER_TEXT = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
 _TRUTH_TEXT = r"^([tT]([rR][uU][eE])?|[fF]([aA][lL][sS][eE])?|[yY]([eE][sS])?|[nN]([oO])?|[oO][nN]|[oO][fF][fF]|0|1)$"
@@ -66,14 +66,14 @@ class _Schema(GenerateJsonSchema):
         """The model's schema, with camelCase keys if the model reads them."""
         result = super().model_schema(schema)
         model: type[BaseModel] = schema["cls"]
+        for key in _ONLY_RECORDED.get(model, ()):
+            result["properties"].pop(key, None)
         if "properties" in result:
             for name, attribute in _attribute_docs(model):
                 if name in result["properties"]:
                     result["properties"][name].setdefault("description", attribute)
             if model.model_config.get("alias_generator") is to_camel:
                 _add_camel_case(result)
-        if model in _ONLY_RECORDED:
-            result["properties"].pop(_ONLY_RECORDED[model], None)
         if model is EvalCase:
             result.setdefault("allOf", []).append({"oneOf": [_has("conversation"), _has("conversation_scenario")]})
         return result

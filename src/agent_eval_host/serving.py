@@ -276,6 +276,8 @@ class Host:
                     if event.partial:  # A model that streams by itself: the whole event follows.
                         continue
                     dumped = dump(event, EVENT_FIELDS)
+                    if getattr(event, "output", None) is not None:  # Of a workflow's node: any object.
+                        dumped["output"] = True
                     self._channel.notify("event", {"turn": turn.number, "event": dumped})
             if turn.lost_servers:
                 raise ConnectionError  # The answer lacks what these servers would have said.

@@ -396,7 +396,7 @@ BAD_CONFIGS: dict[str, Any] = {
 LEGACY_TURNS: list[dict[str, Any]] = [
     {
         "query": "Turn on the lamp",
-        "expected_tool_use": [{"tool_name": "set", "tool_input": {"on": True}, "mock_tool_output": "ok"}],
+        "expected_tool_use": [{"tool_name": "set", "tool_input": {"on": True}}],
         "expected_intermediate_agent_responses": [{"author": "helper", "text": "one moment"}],
         "reference": "Done.",
         "comment": "ignored, as in ADK",

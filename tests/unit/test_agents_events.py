@@ -171,6 +171,55 @@ EVENT = {
 """With every key that a host would dump (`serving.EVENT_FIELDS`)."""
 
 
+def call(name: str, **more: Any) -> dict[str, Any]:
+    return event({"function_call": {"id": f"c-{name}", "name": name, "args": {}}}, author="root", **more)
+
+
+def result(name: str, author: str = "user", **more: Any) -> dict[str, Any]:
+    return event({"function_response": {"id": f"c-{name}", "name": name, "response": {}}}, author=author, **more)
+
+
+@pytest.mark.parametrize(
+    ("events", "responses"),
+    [
+        ([call("task"), result("task"), event(text("done"))], [("root", "task")]),
+        ([call("a"), call("b"), result("b"), result("a")], [("root", "b"), ("root", "a")]),
+        ([call("task"), result("task"), result("task")], [("root", "task")]),
+        ([call("task"), result("task", "bot"), result("task")], [("bot", "task")]),
+        ([call("task", long_running_tool_ids=["c-task"]), result("task")], []),
+        ([result("task"), call("task")], []),
+        ([call("task"), result("other")], []),
+        ([call("task"), result("task", content=None)], []),
+        (
+            [event({"function_call": {"name": "task"}}), event({"function_response": {"name": "task"}}, author="user")],
+            [],
+        ),
+    ],
+)
+def test_events__result_of_a_task_is_the_response_to_its_call(
+    events: list[dict[str, Any]], responses: list[tuple[str, str]]
+) -> None:
+    """google-adk 2 writes the result of a sub-agent with `mode="task"` as an event of the user."""
+    data = read(*events).intermediate_data
+    assert isinstance(data, InvocationEvents)
+    parts = [(one.author, part) for one in data.invocation_events if one.content for part in one.content.iter_parts()]
+    assert [(author, part.function_response.name) for author, part in parts if part.function_response] == responses
+
+
+@pytest.mark.parametrize(
+    ("events", "is_output"),
+    [
+        ([event(content=None, output=True)], True),
+        ([event(content=None, output=0)], True),
+        ([event(text("sunny"), output="sunny")], False),
+        ([event(content=None, output=True), event(content=None)], False),
+        ([], False),
+    ],
+)
+def test_events__value_of_a_workflows_last_node(events: list[dict[str, Any]], is_output: bool) -> None:
+    assert read(*events).node_output is is_output
+
+
 def camel(value: Any) -> Any:
     """As a server writes it: every key but those of the agent's data in camelCase."""
     if isinstance(value, dict) and value is not OURS:

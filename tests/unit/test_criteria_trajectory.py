@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from criteria_samples import A, B, C, call, in_ways, score, scored, turn
 from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic.alias_generators import to_snake
 from recording_samples import recording
 from remark_samples import lines
 
@@ -43,6 +45,9 @@ from agent_eval.evalset.models.criterion_options import parse_match_type
 from agent_eval.evalset.models.schema import MatchType
 from agent_eval.report.views.case import TurnView, rows
 from agent_eval.runner.conversations import conversation_of
+from agent_eval_workbench.authoring.expectation import NewTurn, accept_turn
+from agent_eval_workbench.sources.cases import eval_cases
+from agent_eval_workbench.sources.conversation import Conversation, Place
 
 # Equal calls, calls that contain others, and the alignment of lists of them.
 
@@ -211,6 +216,57 @@ ARGUMENTS: tuple[tuple[Any, Any], ...] = (
     (nested(1, 30), nested(2, 30)),
     (nested(1, 100), nested(2, 100)),
 )
+
+
+def request(name: str, number: int, *, snake: bool = False, **more: Any) -> FunctionCall:
+    """What google-adk asks the user, with the values that are drawn anew in each run."""
+    random = f"adk-{number}"
+    oauth = {"authUri": f"https://id.example/?state={random}", "state": random}
+    by_name: dict[str, dict[str, Any]] = {
+        "adk_request_input": {"interruptId": random, "message": "Which size?", "payload": None},
+        "adk_request_confirmation": {
+            "originalFunctionCall": {"id": random, "name": "pay", "args": {"id": 5}},
+            "toolConfirmation": {"hint": "Sure?", "confirmed": False},
+        },
+        "adk_request_credential": {
+            "functionCallId": random,
+            "authConfig": {"authScheme": {"type": "oauth2"}, "exchangedAuthCredential": {"oauth2": oauth},
+                           "credentialKey": f"adk_{number}"},
+        },
+    }  # fmt: skip
+    args = by_name[name]
+    if snake:
+        args = json.loads(re.sub(r'"([a-z]+[A-Z]\w*)":', lambda key: f'"{to_snake(key[1])}":', json.dumps(args)))
+    return FunctionCall.model_validate({"id": random, "name": name, "args": {**args, **more}})
+
+
+REQUESTS = ("adk_request_input", "adk_request_confirmation", "adk_request_credential")
+
+
+@pytest.mark.parametrize("snake", [False, True])
+@pytest.mark.parametrize("name", REQUESTS)
+def test_requests_of_adk__no_random_value_is_expected_or_compared(name: str, snake: bool) -> None:
+    """The ids of one run are in no case, are none of the next run's, and hide no other difference."""
+    first, second = (request(name, number, snake=snake) for number in (1, 2))
+    turn = Invocation(user_content=user_message("hi"), intermediate_data=IntermediateData(tool_uses=[first]))
+
+    assert match_calls([first], [second])
+    assert "adk-" not in json.dumps(first.args) and "adk_1" not in json.dumps(first.args)
+    written = accept_turn({"user_content": {}}, NewTurn(actual=turn, fields=frozenset({"calls"})))
+    talk = Conversation(session_id="s", turns=[turn], started_at=0, place=Place(file="f"))
+    [case], _ = eval_cases([talk])
+    assert "adk-1" not in json.dumps([written, case.model_dump(mode="json")])
+    assert first.id == "adk-1", "it pairs the call with the user's answer"
+    assert not match_calls([first], [request(name, 2, snake=snake, message="Which color?")])
+    if name == "adk_request_confirmation":
+        assert '"id": 5' in json.dumps(first.args), "an argument of the tool itself"
+
+
+@pytest.mark.parametrize("args", [None, {}, {"interruptId": 1}, {"originalFunctionCall": "x", "authConfig": [1]}])
+@pytest.mark.parametrize("name", [*REQUESTS, "request_input"])
+def test_requests_of_adk__odd_arguments(name: str, args: Any) -> None:
+    kept = {} if name == REQUESTS[0] and args and "interruptId" in args else args
+    assert FunctionCall(name=name, args=args).args == kept
 
 
 def test_explain__arguments() -> None:

@@ -404,6 +404,22 @@ def test_migrate__set_id_that_another_file_has(tmp_path: Path) -> None:
     assert json.loads(new.read_text(encoding="utf-8"))["eval_set_id"] == "new"
 
 
+@pytest.mark.parametrize("in_evals", [False, True])
+def test_migrate__names_answers_of_tools_that_it_leaves_out(in_evals: bool, tmp_path: Path) -> None:
+    uses = [
+        {"tool_name": "rain", "tool_input": {}, "mock_tool_output": said} for said in ("It rains.", None, "", {"mm": 3})
+    ]
+    turns: Any = [{"query": "?"}, {"query": "And?", "expected_tool_use": uses}]
+    old = write(tmp_path / "old.test.json", [{"name": "a", "data": turns}] if in_evals else turns)
+
+    [notice] = migrate(old, tmp_path / "new.evalset.json")
+
+    assert (notice.severity, notice.code) == (Severity.NOTICE, "mock-output-dropped")
+    assert notice.line == old.read_text("utf-8").partition("mock_tool_output")[0].count("\n") + 1
+    assert "of 2 expected calls" in notice.message
+    assert "rains" not in (tmp_path / "new.evalset.json").read_text("utf-8")
+
+
 def test_migrate__in_place(tmp_path: Path) -> None:
     file = write(tmp_path / "old.evalset.json", LEGACY_EVALS)
     file.chmod(0o640)

@@ -134,6 +134,39 @@ SESSIONS = [session(), session(id="s-2"), session(turn(asked="点灯 😀!"), id
 STATE = {"room": "attic", "lamp": "off", "temp:x": 1, "app:v": 2, "user:tier": "gold"}
 APPROVAL = {"functionResponse": {"id": "c-9", "name": "confirm", "response": {"ok": True}}}
 APPROVED = [*turn(), event("user", [APPROVAL], "e-2"), event("home", [{"text": "Thanks."}], "e-2")]
+
+
+def asks(name: str, args: dict[str, Any] | None = None, author: str = "home", **more: Any) -> dict[str, Any]:
+    return event(author, [{"functionCall": {"id": f"c-{name}", "name": name, "args": args or {}}}], **more)
+
+
+def returns(name: str, author: str = "user", **more: Any) -> dict[str, Any]:
+    response = {"id": f"c-{name}", "name": name, "response": {"result": f"of {name}"}}
+    return event(author, [{"functionResponse": response, "text": None}], **more)
+
+
+ASK, ANSWER = event("user", [{"text": ASKED}]), event("home", [{"text": ANSWERED}])
+WAITING: dict[str, Any] = {"longRunningToolIds": ["c-pick"]}
+PENDING = event("user", [], "state_update_1", content=None, actions={"stateDelta": {"pending_tool_calls": []}})
+AG_UI = {"_ag_ui_thread_id": "t1", "_ag_ui_processed_message:1": True, "_my_own": 1, "ag_ui": 2}
+"""As google-adk 2.13.0 stores a sub-agent with `mode="task"`: its result is an event of the user in the same turn."""
+TASKS = {
+    "a sub-agent with a task": [ASK, asks("task"), returns("task"), ANSWER],
+    "two at once, and one inside": [
+        *(ASK, asks("one"), asks("two"), asks("inner", author="one"), returns("inner"), returns("two")),
+        *(returns("one"), ANSWER),
+    ],
+    "a result that answers no call": [ASK, returns("nothing"), ANSWER],
+    "a result that comes twice": [ASK, asks("task"), returns("task"), ANSWER, returns("task"), ANSWER],
+    "a result with a text of the user": [ASK, asks("task"), event("user", [APPROVAL, {"text": "And?"}]), ANSWER],
+    "a frontend's tool, answered in the same invocation": [
+        ASK,
+        asks("pick", **WAITING),
+        PENDING,
+        returns("pick"),
+        ANSWER,
+    ],
+}
 LARGE_IMAGE = {"inlineData": {"mimeType": "image/png", "data": "QUJD" * 60_000}}
 OTHER_PARTS = (
     {"inlineData": {"mimeType": "image/png", "data": "QUJD"}},
@@ -202,6 +235,10 @@ TEXTS: dict[str, Any] = {
         for answers in (["Yes.", ""], ["", "Yes."], ["", None], [None, "Yes."])
     },
     "a turn of approval": session(APPROVED),
+    **{name: session(events) for name, events in TASKS.items()},
+    "the state of an AG-UI frontend": session(state=AG_UI),
+    "events that only change state": session([PENDING, *turn(), PENDING, *turn("e-2"), PENDING]),
+    "a workflow whose last node returns a value": session([ASK, event("wf", [], content=None, output={"sky": "blue"})]),
     "parts that are no text": session(asked_with(*OTHER_PARTS)),
     "too much data, in one of two sessions": [session(asked_with(LARGE_IMAGE)), session(id="s-2")],
     "too much data": session(asked_with(LARGE_IMAGE)),

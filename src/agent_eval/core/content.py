@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, ConfigDict, WithJsonSchema
+from pydantic import AfterValidator, ConfigDict, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_camel
 
 from agent_eval.core.wire import WireModel
@@ -30,6 +30,18 @@ _BASE64 = r"^(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2}(?:==)?|[A-Za-z0-9+/_-]
 Base64Str = Annotated[str, AfterValidator(_is_base64), WithJsonSchema({"type": "string", "pattern": _BASE64})]
 
 
+_RANDOM_ARGS = {
+    "adk_request_input": (["interruptId"],),
+    "adk_request_confirmation": (["originalFunctionCall", "id"],),
+    "adk_request_credential": (
+        ["functionCallId"],
+        ["authConfig", "exchangedAuthCredential"],  # The address that the user opens, with a random `state`.
+        ["authConfig", "credentialKey"],  # Up to google-adk 1 made of `hash()`, which differs in every process.
+    ),
+}
+"""Arguments of google-adk's own requests that are drawn anew in every run, as paths (google-adk 1.18 to 2.13)."""
+
+
 class FunctionCall(WireModel):
     """A tool call that the model asked for."""
 
@@ -40,6 +52,25 @@ class FunctionCall(WireModel):
     """None is not `{}`: ADK compares them as different (spec 14, Q14)."""
     partial_args: list[Any] | None = None
     will_continue: bool | None = None
+
+    @model_validator(mode="after")
+    def _without_random_args(self) -> Self:
+        # Here, so that no case expects them, no criterion compares them, and no judge's question differs by them.
+        for path in _RANDOM_ARGS.get(self.name or "", ()):
+            if self.args is not None:
+                self.args = _without(self.args, path)
+        return self
+
+
+def _without(args: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """The object without the member at a path of camelCase keys, whichever spelling it has."""
+    kept: dict[str, Any] = {}
+    for key, value in args.items():
+        if to_camel(key) != path[0]:
+            kept[key] = value
+        elif len(path) > 1:
+            kept[key] = _without(value, path[1:]) if isinstance(value, dict) else value
+    return kept
 
 
 def _is_empty(value: Any) -> bool:

@@ -162,11 +162,13 @@ class Invocation(WireModel):
     """The model and tool calls of an actual turn by start time; None if they were not measured. Not in ADK's format."""
     errors: list[EventError] = Field(default_factory=list, exclude_if=lambda value: not value)
     """What events of an actual turn reported, in order. No criterion and no judge sees it, as in ADK."""
+    node_output: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Whether a workflow's node returned a value, and nothing answered. Only of an actual turn; not in ADK's format."""
 
 
 def adk_value(turn: Invocation) -> dict[str, Any]:
     """The turn as JSON that ADK's `Invocation` accepts: without what only we record."""
-    value = turn.model_dump(mode="json", exclude_none=True, exclude={"spans", "errors"})
+    value = turn.model_dump(mode="json", exclude_none=True, exclude={"spans", "errors", "node_output"})
     data = value.get("intermediate_data") or {}
     for event in data.get("invocation_events", ()):
         event.pop("branch", None)

@@ -50,7 +50,8 @@ class ResponseMatch:
         score = rouge.f_measure
         if score >= self.threshold:
             return score, None
-        return score, _finding(turn, score, reference, answer, explain_response(reference, answer, rouge))
+        why = explain_response(reference, answer, rouge, node_output=actual.node_output)
+        return score, _finding(turn, score, reference, answer, why)
 
 
 def _finding(turn: int, score: float, reference: str, answer: str, why: Sequence[Reason]) -> TurnFinding:

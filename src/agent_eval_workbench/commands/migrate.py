@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from agent_eval.agents.sandbox import secrets_in
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import print_problems
 from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, Severity, capped, has_error
-from agent_eval.evalset.json import eval_set_text, read_document, write_text
+from agent_eval.core.text import plural
+from agent_eval.evalset.json import Document, JsonPath, eval_set_text, read_document, write_text
 from agent_eval.evalset.models import EvalSet
 from agent_eval.evalset.parse import read_eval_file, read_session
 from agent_eval_workbench.recording.new_cases import personal_data
@@ -85,6 +87,7 @@ def migrate(
         hint = "There is nothing to migrate."
         return [*problems, document.error("not-legacy", "The file has the current format already.", hint=hint)]
     problems += [problem for problem in file_problems if problem.code != "legacy-format"]
+    problems += _mock_outputs(document)
     if initial_session is not None and not file.converted.single_case:
         problems.append(_unused_session(initial_session))
     cases = file.eval_set.eval_cases
@@ -92,6 +95,24 @@ def migrate(
         cases = [case.model_copy(update={"eval_id": stem(old)}) for case in cases]
     set_id, renamed = new_set_id(new, root)
     return problems + renamed + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases)), new)
+
+
+def _mock_outputs(document: Document) -> list[Problem]:
+    """A notice if the file says what tools should answer."""
+    places: list[JsonPath] = []
+    for number, item in enumerate(document.value):
+        turns: list[tuple[JsonPath, Any]] = [((number,), item)]
+        if isinstance(item.get("data"), list):
+            turns = [((number, "data", place), turn) for place, turn in enumerate(item["data"])]
+        for path, turn in turns:
+            for place, use in enumerate(turn.get("expected_tool_use") or ()):
+                if use.get("mock_tool_output") not in (None, ""):
+                    places.append((*path, "expected_tool_use", place, "mock_tool_output"))
+    if not places:
+        return []
+    message = f"`mock_tool_output` of {plural(len(places), 'expected call')} is left out: an eval set can't hold it."
+    hint = "`agent-eval run --record all` records what the tools really answer, for replays without them."
+    return [document.problem(Severity.NOTICE, "mock-output-dropped", message, path=places[0], hint=hint)]
 
 
 def _recorded(source: Source, new: Path, root: Path | None, masker: Masker) -> list[Problem]:

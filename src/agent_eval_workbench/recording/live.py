@@ -24,6 +24,7 @@ from agent_eval.evalset.models import EvalCase, EvalConfig, EvalSet, LoadedFile,
 from agent_eval.runner import Chosen, PlannedCase
 from agent_eval.simulation import with_call_ids
 from agent_eval_workbench.recording.target import USER_ID, Refused, Target, error
+from agent_eval_workbench.sources.conversation import NODE_OUTPUT
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoice, AgentChoices
@@ -287,10 +288,9 @@ def answered(turn: Invocation) -> Invocation:
     """
     if turn.final_response is not None and turn.final_response.parts:
         return turn
+    hint = "The model may have returned an error or an empty answer. Ask again, or look at the agent's log."
     raise AgentFailure(
-        "The turn ended without an answer",
-        kind=FailureKind.NO_ANSWER,
-        hint="The model may have returned an error or an empty answer. Ask again, or look at the agent's log.",
+        "The turn ended without an answer", kind=FailureKind.NO_ANSWER, hint=NODE_OUTPUT if turn.node_output else hint
     )
 
 

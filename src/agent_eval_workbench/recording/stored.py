@@ -28,7 +28,7 @@ from agent_eval.results import FILES
 from agent_eval.runner import DEFAULT_APP_NAME
 from agent_eval_workbench.recording.target import USER_ID, Refused, error
 from agent_eval_workbench.sources.conversation import Conversation
-from agent_eval_workbench.sources.reading import Source, bounded, read_source, read_value
+from agent_eval_workbench.sources.reading import Source, bounded, has_events_only, read_source, read_value
 
 _CODE = "record-source"
 _CHOOSE = "Choose with --session ID, --session latest, or --session all."
@@ -72,6 +72,11 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
             "Sources are sessions of ADK (JSON or SQLite, or an agent's directory with .adk/session.db), results of "
             f"ADK, conformance tests, traces, and the output directory of a run ({docs_page('authoring')})."
         )
+        if has_events_only(path):
+            hint = (
+                "These events, e.g. of `adk run --jsonl`, lack the user's messages. The session has them: `adk run` "
+                "and `adk web` keep it in the agent's directory (--from AGENT_DIRECTORY), unless they run in memory."
+            )
         raise error(_CODE, f"`{name}` has no conversations that can be read.", hint)
     if has_error(source.problems):
         raise Refused([problem for problem in source.problems if problem.severity is Severity.ERROR])

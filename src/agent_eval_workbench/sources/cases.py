@@ -169,7 +169,12 @@ def _part(part: Part) -> Part | None:
     """The part without signatures and the like; None for a thought, a tool call, and what we don't know."""
     if part.thought:
         return None
-    for key in ("text", "function_response", "inline_data", "file_data"):
+    if part.function_response is not None:
+        # Its id is drawn in each run. A run fills in that of the call which the message answers.
+        return Part(
+            function_response=FunctionResponse(**part.function_response.model_dump(exclude={"id"}, exclude_unset=True))
+        )
+    for key in ("text", "inline_data", "file_data"):
         value = getattr(part, key)
         if value is not None:
             return Part(**{key: value})

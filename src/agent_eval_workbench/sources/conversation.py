@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.agents.adk.events import MalformedEvent, to_invocation
+from agent_eval.agents.adk.events import MalformedEvent, answered_agent, to_invocation
 from agent_eval.agents.adk_rest import normalised
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import Content
@@ -67,6 +67,7 @@ class Conversation:
     """The session's state before the first turn; None if the source does not contain it."""
 
 
+NODE_OUTPUT = "A workflow's node returned a value: only a `Content` or a model's text is an answer."
 _USER = "user"
 _LATEST = 1e12
 """Bound for times in seconds."""
@@ -132,7 +133,8 @@ def turns_of(session_id: str, events: Sequence[StoredEvent]) -> tuple[list[Invoc
     """
     turns: list[Invocation] = []
     problems: list[Problem] = []
-    groups = _grouped(_without_rewound(events))
+    # An event that only changes state, e.g. of a frontend's adapter, is no turn.
+    groups = [group for group in _grouped(_without_rewound(events)) if any(event.raw.get("content") for event in group)]
     for number, group in enumerate(groups, 1):
         if not group[0].by_user:
             message = f"Session `{session_id}` begins before its first recorded event; these events are left out."
@@ -198,7 +200,7 @@ def _grouped(events: Sequence[StoredEvent]) -> list[list[StoredEvent]]:
         if not event.invocation_id:
             raise UnusableConversation(event.place, "The event has no `invocation_id`.")
         group = latest.get(event.invocation_id)
-        if group is None or event.by_user:
+        if group is None or (event.by_user and answered_agent([one.raw for one in group], event.raw) is None):
             group = latest[event.invocation_id] = []
             groups.append(group)
         group.append(event)

@@ -46,6 +46,8 @@ from agent_eval_workbench.sources.traces import conversation_of_trace, sessions_
 _GZIP = b"\x1f\x8b"
 SESSION_DATABASE = Path(".adk", "session.db")
 """Where `adk web` and `adk run` keep the sessions of an agent, below its directory (google-adk 2.13.0)."""
+_BEGINNING = 1_000_000
+"""Bytes."""
 STATE_SCOPES = ("app", "user")
 """Scopes of state that belong to more than one session."""
 
@@ -152,6 +154,14 @@ def _read_text(path: Path, name: str, state_scopes: Sequence[str]) -> Source | N
         return source and replace(source, problems=(*problems, *source.problems))
     values = _lines(path, name)
     return None if values is None else _of_values(values, name, state_scopes)
+
+
+def has_events_only(path: Path) -> bool:
+    """Whether a file that is no source has events of ADK, as `adk run --jsonl` and a server's `/run` print them."""
+    with suppress(OSError), open_regular(path) as file:
+        beginning = file.read(_BEGINNING)
+        return b'"author"' in beginning and (b'"invocationId"' in beginning or b'"invocation_id"' in beginning)
+    return False
 
 
 def _lines(path: Path, name: str) -> list[tuple[Any, Place]] | None:

@@ -13,6 +13,7 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
 from agent_eval.results import AdkCaseResult, Recording
 from agent_eval_workbench.sources.conversation import (
+    NODE_OUTPUT,
     Conversation,
     Place,
     StoredEvent,
@@ -23,6 +24,8 @@ from agent_eval_workbench.sources.conversation import (
 )
 
 _SCOPES = ("app", "user")
+_ADAPTER = "_ag_ui_"
+"""Prefix of the keys in which ag-ui-adk 0.11.0 keeps the ids of one conversation and of its user."""
 _NAMED_KEYS = 10
 
 
@@ -95,7 +98,8 @@ def conversation_of(
     """
     turns, problems = turns_of(session.session_id, session.events)
     if not turns:
-        raise UnusableConversation(session.place, f"Session `{session.session_id}` has no turn with an answer.")
+        hint = NODE_OUTPUT if any(event.raw.get("output") is not None for event in session.events) else None
+        raise UnusableConversation(session.place, f"Session `{session.session_id}` has no turn with an answer.", hint)
     state, left_out = _initial_state(session, scopes)
     return (
         Conversation(
@@ -121,16 +125,22 @@ def _initial_state(session: StoredSession, scopes: Collection[str]) -> tuple[Map
     state: dict[str, Any] = {}
     touched: list[str] = []
     scoped: list[str] = []
+    private: list[str] = []
     for key, value in session.state.items():
         if key.startswith("temp:"):
             continue
-        if key.startswith(tuple(other)):
+        if key.startswith(_ADAPTER):
+            private.append(key)
+        elif key.startswith(tuple(other)):
             scoped.append(key)
         elif key in changed:
             touched.append(key)
         else:
             state[key] = value
     problems = []
+    if private:
+        message = f"The state {_keys(private)} of session `{session.session_id}` is its frontend's; it is left out."
+        problems.append(session.place.problem(Severity.NOTICE, "source-state-scoped", message))
     if touched:
         message = f"Session `{session.session_id}` has changed {_keys(touched)}: its initial value is unknown."
         hint = "Add the initial value to `session_input.state` of the case if the agent needs it."

@@ -55,9 +55,12 @@ def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFact
     recorded: list[_Event] = []
     errors: list[tuple[int, EventError]] = []
     read = [_Event(raw) for raw in events]
-    for event in read:
+    for number, event in enumerate(read):
         if event.author.lower() == _USER:
-            continue
+            caller = answered_agent(events[:number], event.raw)
+            if caller is None:
+                continue
+            event.author = caller
         if event.parts and event.is_final() and (final is None or not final.has_text() or event.has_text()):
             final = event
         if event.has_content() or event.raw.get("grounding_metadata") is not None:
@@ -81,6 +84,7 @@ def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFact
         app_details=_app_details({event.author for event in read}, facts.requests),
         spans=facts.spans,
         errors=[error.model_copy(update={"after": before[place]}) for place, error in errors],
+        node_output=final is None and bool(read) and read[-1].raw.get("output") is not None,
     )
 
 
@@ -91,6 +95,37 @@ def ending_error(events: Sequence[Json]) -> EventError | None:
     """
     last = next((_Event(raw) for raw in reversed(events) if str(raw.get("author", "")).lower() != _USER), None)
     return None if last is None or last.has_content() else last.error()
+
+
+def answered_agent(before: Sequence[Json], event: Json) -> str | None:
+    """The agent that made the call which an event of the user answers within its turn; None if it answers none.
+
+    ADK stores the result of a sub-agent with `mode="task"` as the user's. What answers a long-running call is a message
+    of the user, even in the same invocation.
+
+    Args:
+        before: The events of the turn so far.
+        event: The event, which may be malformed, as may the others.
+    """
+    callers: dict[str, str] = {}
+    for raw in before:
+        waiting = raw.get("long_running_tool_ids")
+        for part in _raw_parts(raw):
+            call, response = part.get("function_call"), part.get("function_response")
+            if isinstance(call, Mapping) and not (isinstance(waiting, list) and call.get("id") in waiting):
+                callers[str(call.get("id"))] = str(raw.get("author") or _DEFAULT_AUTHOR)
+            if isinstance(response, Mapping):
+                callers.pop(str(response.get("id")), None)
+    answers = [part.get("function_response") for part in _raw_parts(event)]
+    callers.pop("None", None)
+    agents = [callers.get(str(answer.get("id"))) if isinstance(answer, Mapping) else None for answer in answers]
+    return agents[0] if agents and None not in agents else None
+
+
+def _raw_parts(raw: Json) -> list[Json]:
+    content = raw.get("content")
+    parts = content.get("parts") if isinstance(content, Mapping) else None
+    return [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
 
 
 def calls_of(events: Sequence[Json]) -> list[FunctionCall]:

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 _EVENT_KEYS = (
     "id", "invocation_id", "author", "branch", "timestamp", "content", "partial", "turn_complete", "error_code",
     "error_message", "finish_reason", "grounding_metadata", "usage_metadata", "model_version", "long_running_tool_ids",
-    "actions",
+    "actions", "output",
 )  # fmt: skip
 _ACTIONS = (
     "skip_summarization", "transfer_to_agent", "escalate", "state_delta", "rewind_before_invocation_id", "compaction",

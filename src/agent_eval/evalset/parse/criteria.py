@@ -97,6 +97,8 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
         return None
     if spec is None:
         hint = hint_for_metric(metric, CRITERION_MODELS)
+        if not nearby(metric, CRITERION_MODELS):
+            hint += " For a metric that Python registers with ADK, name its function under `custom_metrics`."
         return document.error("unknown-metric", f"There is no metric `{metric}`.", path=path, key=True, hint=hint)
     if spec.family is Family.INFORMATIONAL:
         return document.error(

@@ -128,6 +128,10 @@ def answer_without_words(*, blank: bool) -> str:
     return f"the answer has {_content(blank=blank)}"
 
 
+def node_output() -> str:
+    return "the workflow's last node returned a value, and only a `Content` or a model's text is an answer"
+
+
 def _content(*, blank: bool) -> str:
     return "no text" if blank else "no words, only punctuation or symbols"
 
