@@ -10,7 +10,7 @@ import os
 import sys
 from typing import NoReturn
 
-from agent_eval.cli import main, open_missing_streams, prepare_streams, run_command
+from agent_eval.cli import INTERNAL_ERROR, main, open_missing_streams, prepare_streams, run_command
 
 _STARTING_AGENTS = frozenset({"run", "merge", "action"})
 _HELP = frozenset({"-h", "--help"})
@@ -28,12 +28,16 @@ def run() -> NoReturn:
     open_missing_streams()
     gc.set_threshold(*_COLLECTOR)
     starts_agents = not _STARTING_AGENTS.isdisjoint(sys.argv[1:2]) and _HELP.isdisjoint(sys.argv)
-    if not starts_agents or os.name != "posix":
-        code = main()
-    else:
-        from agent_eval.agents.sandbox import supervised
+    try:
+        if not starts_agents or os.name != "posix":
+            code = main()
+        else:
+            from agent_eval.agents.sandbox import supervised
 
-        code = supervised(main)
+            code = supervised(main)
+    except ImportError as error:  # Its environment was removed. Python's own code would be that of a failed verdict.
+        sys.stderr.write(f"agent-eval: it can't be started: {error}\n")
+        code = INTERNAL_ERROR
     _exit(code)
 
 

@@ -2,10 +2,11 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from rerun_repos import wheel
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account
 from agent_eval.agents.sandbox.uids import claim, end_processes, free_uids
-from agent_eval.agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint
+from agent_eval.agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint, uses_in_place
+from agent_eval.agents.venv._store import prune
 from agent_eval.agents.venv.environment import (
     AgentInterpreter,
     EnvironmentRequest,
@@ -158,12 +160,12 @@ async def test_environment__a_project_is_importable_where_it_lies(bench: Bench) 
     assert bench.python(interpreter, code).startswith("22")
 
 
-def lock(bench: Bench) -> None:
+def lock(bench: Bench, folder: Path | None = None) -> None:
     """Locks as a developer does."""
     import uv
 
     environment = {"PATH": os.environ["PATH"], "HOME": str(bench.base), **bench.installer}
-    program(uv.find_uv_bin(), "lock", "--python", sys.executable, cwd=bench.root, env=environment)
+    program(uv.find_uv_bin(), "lock", "--python", sys.executable, cwd=folder or bench.root, env=environment)
 
 
 async def test_environment__a_locked_project(bench: Bench) -> None:
@@ -174,6 +176,85 @@ async def test_environment__a_locked_project(bench: Bench) -> None:
     assert interpreter.origin == "uv.lock"
     assert bench.python(interpreter, "import demo_dep, google.adk; print('both')") == "both"
     assert sorted(os.listdir(bench.root)) == before
+
+
+SCRIPT = {
+    "demo_dep.py": "def main(): import my_bot; print(my_bot.VALUE)\n",
+    "demo_dep-1.0.data/scripts/say": "#!python\nimport demo_dep; demo_dep.main()\n",
+}
+
+
+@pytest.mark.parametrize("locked", [False, True])
+async def test_environment__of_a_project_in_another_directory_is_not_installed_again(
+    bench: Bench, locked: bool
+) -> None:
+    """As that of the base branch, whose checkout has another path in each run."""
+    wheel(bench.index, "demo-dep", "1.0", SCRIPT)
+    (bench.root / "src" / "my_bot").mkdir(parents=True)
+    (bench.root / "src" / "my_bot" / "__init__.py").write_text("VALUE = 'head'\n")
+    (bench.root / "pyproject.toml").write_text(PROJECT.replace('"demo-dep"', '"demo-dep", "google-adk"'))
+    if locked:
+        lock(bench)
+    base = bench.base / "base"
+    shutil.copytree(bench.root, base)
+    (base / "src" / "my_bot" / "__init__.py").write_text("VALUE = 'base'\n")
+    for root in (bench.root, base):
+        (root / "bot").mkdir(exist_ok=True)
+
+    head, other = await asyncio.gather(bench.ensure(), bench.ensure(root=base, start=base / "bot"))
+    assert len([line for line in bench.said if line.startswith("Making")]) == 1, bench.said
+    code = "import my_bot, demo_dep, importlib.metadata as m, subprocess as s;"
+    code += "print(my_bot.VALUE, m.version('my-bot'), s.run(['say'], stdout=-1, text=True).stdout.strip())"
+    assert (bench.python(head, code), bench.python(other, code)) == ("head 1.2 head", "base 1.2 base")
+    assert head.python != other.python
+    assert (head.origin, head.versions) == (other.origin, other.versions)
+    assert not await discard_damaged(await bench.ensure(root=base, start=base / "bot"), bench.said.append)
+
+    # Other dependencies are another environment, and one that nobody needs any more goes after a day.
+    bench.said.clear()
+    (base / "pyproject.toml").write_text(PROJECT)
+    (base / "uv.lock").unlink(missing_ok=True)
+    await bench.ensure(root=base, start=base / "bot")
+    assert [line.split(" from ")[0] for line in bench.said if "(uv" in line] == ["Making the agent's environment"]
+    shutil.rmtree(base)
+    for marker in (bench.cache / "envs").glob("*.json"):
+        os.utime(marker, (time.time() - 90_000,) * 2)
+    prune(bench.cache / "envs")
+    assert [marker.stem for marker in (bench.cache / "envs").glob("*.json")] == [Path(head.python[0]).parts[-4]]
+
+
+EDITABLE: Mapping[str, tuple[str, str]] = {
+    "requirements": ("requirements.txt", "google-adk\n-e ./lib\n"),
+    "requirements, in a file": ("requirements.txt", "google-adk\n-r more.txt\n"),
+    "project": (
+        "pyproject.toml",
+        PROJECT.replace("demo-dep", "lib") + "[tool.uv.sources]\nlib = { path = 'lib', editable = true }\n",
+    ),
+    "workspace": (
+        "pyproject.toml",
+        PROJECT.replace("demo-dep", "lib")
+        + "[tool.uv.sources]\nlib = { workspace = true }\n[tool.uv.workspace]\nmembers = ['lib']\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", EDITABLE)
+@pytest.mark.parametrize("locked", [False, True])
+def test_environment__editable_packages_are_those_of_their_checkout(bench: Bench, kind: str, locked: bool) -> None:
+    file, text = EDITABLE[kind]
+    (bench.root / file).write_text(text)
+    (bench.root / "more.txt").write_text("--editable ./lib\n")
+    (bench.root / "lib").mkdir()
+    (bench.root / "lib" / "pyproject.toml").write_text(PROJECT.replace("my-bot", "lib").replace('"demo-dep"', ""))
+    if locked and file == "pyproject.toml":
+        lock(bench)
+    assert uses_in_place(dependencies(bench), bench.root)
+    (bench.root / "uv.lock").unlink(missing_ok=True)
+    (bench.root / "requirements.txt").write_text("google-adk\n./lib  # -e ./lib\n")
+    (bench.root / "pyproject.toml").write_text(PROJECT)
+    if locked:
+        lock(bench)
+    assert not uses_in_place(dependencies(bench), bench.root)
 
 
 async def test_environment__named_requirements_come_before_the_nearest(bench: Bench) -> None:

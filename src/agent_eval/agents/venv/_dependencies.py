@@ -29,6 +29,7 @@ _LOCAL_LINE = re.compile(
     r"|([^\s;#@]*/[^\s;#]*|file:[^\s;#]+|\.{1,2}|[^\s;#]+\.(?:whl|zip|tar\.gz))(?=[\s;#]|$))"
 )
 """A requirement by its place: `NAME @ PLACE`, or the place alone."""
+_EDITABLE_LINE = re.compile(r"^\s*(-e|--editable)[\s=]", re.MULTILINE)
 _MAX_FILES = 20_000
 _MAX_BYTES = 20_000_000
 """Bytes of a file that declares dependencies. The lock file of a very large project has a few million."""
@@ -308,6 +309,27 @@ def copied_sources(dependencies: Dependencies, root: Path) -> Iterator[Path]:
             yield from _local_sources(path, _text_of(path))
 
 
+def uses_in_place(dependencies: Dependencies, root: Path) -> bool:
+    """Whether the environment has paths of this checkout, because packages other than the project are editable."""
+    file = dependencies.file
+    if file is None:
+        return False
+    if dependencies.kind is SourceKind.REQUIREMENTS:
+        texts = [_text_of(path) for path in _included(file) if path.is_file()]
+        return any(_EDITABLE_LINE.search(text) for text in texts)
+    if dependencies.kind is SourceKind.PROJECT:
+        return any(entry.get("editable") or entry.get("workspace") for entry in _sources_in(_toml(file)))
+    lock = _lock_of(file, root.resolve())
+    packages = {package.get("name"): package for package in (_toml(lock) if lock else {}).get("package", ())}
+    waiting, reached = [dependencies.project_name], set[str | None]()
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += [each.get("name") for each in packages.get(name, {}).get("dependencies", ())]
+    return any("editable" in packages.get(name, {}).get("source", {}) for name in reached - {dependencies.project_name})
+
+
 def declaring_files(dependencies: Dependencies, root: Path) -> list[Path]:
     """The file of the dependencies, with those that it includes, its lock file, and uv.toml."""
     file = dependencies.file
@@ -365,10 +387,14 @@ def _places_of(lines: Iterable[object]) -> list[str]:
 def _places_in(document: Mapping[str, Any]) -> Iterator[str]:
     """Of `[project] dependencies` and `[tool.uv.sources]`."""
     yield from _places_of((document.get("project") or {}).get("dependencies") or ())
+    for entry in _sources_in(document):
+        if isinstance(entry.get("path"), str) and not entry.get("editable"):
+            yield entry["path"]
+
+
+def _sources_in(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for source in (((document.get("tool") or {}).get("uv") or {}).get("sources") or {}).values():
-        for entry in source if isinstance(source, list) else [source]:
-            if isinstance(entry, dict) and isinstance(entry.get("path"), str) and not entry.get("editable"):
-                yield entry["path"]
+        yield from (entry for entry in (source if isinstance(source, list) else [source]) if isinstance(entry, dict))
 
 
 def _add_tree(digest: Any, source: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import csv
+import dataclasses
 import fcntl
 import json
 import os
@@ -14,11 +15,14 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agent_eval.agents.protocol import EnvironmentFailure
 from agent_eval.agents.sandbox import Account
 
 _UNUSED_SECONDS = 30 * 24 * 3600
+_UNUSED_WITHOUT_PROJECT = 24 * 3600
+"""A checkout of the base branch is removed after each run. No run takes so long that it could still be used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,10 @@ class Place:
     folder: Path
     """The directory of all environments; only our user can write to it."""
     key: str
+    shared: str = ""
+    """The same for environments with the same packages; "" for none."""
+    project: str | None = None
+    """The directory of the project that can be imported in it."""
 
     @property
     def directory(self) -> Path:
@@ -57,7 +65,7 @@ class Place:
 
     @property
     def lock(self) -> Path:
-        return self.folder / f"{self.key}.lock"
+        return self.folder / f"{self.shared or self.key}.lock"
 
     @property
     def build_settings(self) -> Path:
@@ -89,6 +97,8 @@ class Place:
             "origin": info.origin,
             "versions": dict(info.versions),
             "base": [str(base), base.stat().st_mtime_ns],
+            "shared": self.shared,
+            "project": self.project,
         }
         partial = self.marker.with_suffix(f".{os.getpid()}")
         partial.write_text(json.dumps(facts), "utf-8")
@@ -108,6 +118,14 @@ class Place:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None  # Missing or invalid: the environment is built again.
 
+    def twin(self) -> Place | None:
+        """A complete environment with the same packages."""
+        for marker in self.folder.glob("*.json"):
+            other = dataclasses.replace(self, key=marker.stem)
+            if self.shared and _fact(marker, "shared") == self.shared and other.read() and other.damage() is None:
+                return other
+        return None
+
     def damage(self) -> str | None:
         """The first missing or changed file of the installed packages; None if there is none."""
         for record in sorted(self.venv.glob("lib/python*/site-packages/*.dist-info/RECORD")):
@@ -121,11 +139,21 @@ class Place:
         return None if self.python.exists() else f"{self.python} is missing"
 
 
+def _fact(marker: Path, name: str) -> Any:
+    try:
+        facts = json.loads(marker.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return facts.get(name) if isinstance(facts, dict) else None
+
+
 def prune(folder: Path) -> None:
-    """Removes environments that have not been used for a month, best effort."""
+    """Removes environments that have not been used for a month, or for a day if their project is gone; best effort."""
     for marker in folder.glob("*.json"):
         with contextlib.suppress(OSError):
-            if time.time() - marker.stat().st_mtime > _UNUSED_SECONDS:
+            project = _fact(marker, "project")
+            is_gone = isinstance(project, str) and not Path(project).exists()
+            if time.time() - marker.stat().st_mtime > (_UNUSED_WITHOUT_PROJECT if is_gone else _UNUSED_SECONDS):
                 marker.unlink()
                 shutil.rmtree(marker.with_suffix(""), ignore_errors=True)
 

@@ -33,13 +33,14 @@ from agent_eval.agents.venv._dependencies import (
     copied_sources,
     dependencies_of,
     fingerprint,
+    uses_in_place,
 )
 from agent_eval.agents.venv._installer import KILLED_HINT, Installer, Interpreter, find_uv, probe, run
 from agent_eval.agents.venv._store import EnvironmentInfo, Place, installer_cache, locked, prune, take_over
 from agent_eval.core.masking import Masker
 from agent_eval.core.problem import docs_page
 
-_RECIPE = 2
+_RECIPE = 3
 """Incremented whenever the same dependencies would produce a different environment."""
 _FRESH_SECONDS = 7 * 24 * 3600
 """An environment with unlocked versions is rebuilt after a week, to get newer versions."""
@@ -63,6 +64,36 @@ if given["name"]:
     ):
         with open(os.path.join(info, file), "w", encoding="utf-8") as f:
             f.write(text)
+"""
+
+
+_COPY = """\
+import os, shutil, sys
+old, new = sys.argv[1:]
+def place(source, target):
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)
+def of_the_project(folder, names):
+    return [name for name in names if name == "_agent_eval_project.pth" or installer(folder, name) == "agent-eval"]
+def installer(folder, name):
+    try:
+        with open(os.path.join(folder, name, "INSTALLER"), encoding="utf-8") as f:
+            return f.read().strip()
+    except OSError:
+        return None
+shutil.copytree(old, new, symlinks=True, ignore=of_the_project, copy_function=place)
+for entry in list(os.scandir(os.path.join(new, "bin"))):
+    if entry.is_file(follow_symlinks=False):
+        with open(entry.path, "rb") as f:
+            content = f.read()
+        if old.encode() in content:
+            mode = entry.stat().st_mode
+            os.unlink(entry.path)
+            with open(entry.path, "wb") as f:
+                f.write(content.replace(old.encode(), new.encode()))
+            os.chmod(entry.path, mode)
 """
 
 
@@ -166,7 +197,7 @@ async def ensure_environment(
     check_adk(dependencies, request.root)
     _check_reach(dependencies, sandbox.user, cache_dir)
     program, version = find_uv(sandbox, cache_dir / "tools")
-    place = Place(folder=cache_dir / "envs", key=_key(request, dependencies, version))
+    place = _place(cache_dir / "envs", request, dependencies, version)
     place.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
     if (info := place.read()) is not None:
         return _interpreter(place, info, sandbox, begun, reused=True)
@@ -175,7 +206,9 @@ async def ensure_environment(
         # Another process may have built it while we waited.
         if (info := place.read()) is not None:
             return _interpreter(place, info, sandbox, begun, reused=True)
-        log(f"Making the agent's environment from {origin} (uv {version})")
+        twin = await asyncio.to_thread(place.twin)
+        making = f"Making the agent's environment from {origin} (uv {version})"
+        log(making if twin is None else f"The agent's environment from {origin} is there, for another directory")
         with installer_cache(cache_dir / "uv", sandbox.user) as uv_cache:
             installer = Installer(
                 program=program,
@@ -185,7 +218,7 @@ async def ensure_environment(
                 environment={**request.installer, **_uv_settings(place, uv_cache, sandbox)},
                 deadline=asyncio.get_running_loop().time() + request.timeout,
             )
-            info = await _build(place, dependencies, installer, request.root)
+            info = await _build(place, dependencies, installer, request.root, twin)
         place.finish(info)
         prune(place.folder)
     result = _interpreter(place, info, sandbox, begun, reused=False)
@@ -257,17 +290,26 @@ async def run_setup(
         )
 
 
-def _key(request: EnvironmentRequest, dependencies: Dependencies, uv_version: str) -> str:
+def _place(folder: Path, request: EnvironmentRequest, dependencies: Dependencies, uv_version: str) -> Place:
+    """The place of an environment. Those of one project in several directories differ in its paths alone."""
+    directory = str(dependencies.directory)
     facts = {
         "recipe": _RECIPE,
         "uv": uv_version,
         "machine": [platform.system(), platform.machine(), *platform.libc_ver()],
         "dependencies": fingerprint(dependencies, request.root),
-        "project": str(dependencies.directory) if dependencies.project_name else None,  # its path is in the .pth
-        "metadata": [dependencies.project_name, dependencies.project_version, dependencies.entry_points],
+        "in place": directory if uses_in_place(dependencies, request.root) else None,
         "index": sorted(request.installer.items()),
         "week": None if dependencies.locked else int(time.time() // _FRESH_SECONDS),
     }
+    shared = _digest(facts)
+    if dependencies.kind not in _PROJECTS:
+        return Place(folder=folder, key=shared, shared=shared)
+    project = [directory, dependencies.project_name, dependencies.project_version, dependencies.entry_points]
+    return Place(folder=folder, key=_digest([shared, *project]), shared=shared, project=directory)
+
+
+def _digest(facts: object) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
@@ -314,10 +356,38 @@ def _uv_settings(place: Place, cache: Path | None, sandbox: Sandbox) -> dict[str
     return settings
 
 
-async def _build(place: Place, dependencies: Dependencies, installer: Installer, root: Path) -> EnvironmentInfo:
-    """Builds the environment. Adds ADK if the agent does not declare it, except to a locked project."""
+async def _build(
+    place: Place, dependencies: Dependencies, installer: Installer, root: Path, twin: Place | None
+) -> EnvironmentInfo:
+    """Makes the environment, of its twin if there is one."""
     account = installer.sandbox.user
     place.empty(account)
+    added = False
+    if twin is not None:
+        argv = [str(twin.python), "-I", "-c", _COPY, str(twin.venv), str(place.venv)]
+        copied = await run(installer.sandbox, argv, cwd=Path("/"), masker=installer.masker, timeout=300)
+        if copied.code != 0:
+            raise EnvironmentFailure(f"{twin.venv} can't be copied", log_tail=copied.output[-4_000:])
+    else:
+        added = await _install(place, dependencies, installer, root)
+    interpreter = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
+    _check_interpreter(interpreter, place.python, f"Add {ADK} to the dependencies of the project, and lock it again.")
+    if dependencies.directory is not None and dependencies.kind in _PROJECTS:
+        await _make_importable(dependencies, interpreter, place, installer)
+    if account is not None:
+        await asyncio.to_thread(take_over, place.directory)
+    before = None if twin is None else twin.read()
+    origin = _origin(dependencies, root) + (f" and {ADK}" if added else "")
+    return EnvironmentInfo(origin=origin if before is None else before.origin, versions=interpreter.versions)
+
+
+async def _install(place: Place, dependencies: Dependencies, installer: Installer, root: Path) -> bool:
+    """Installs the dependencies.
+
+    Returns:
+        Whether ADK was added, since the agent does not declare it; never to a locked project.
+    """
+    account = installer.sandbox.user
     cwd = dependencies.directory or root  # uv reads [tool.uv] and uv.toml from there upwards
     python = ["--python", str(place.python)]
     # uv builds a local package again only if its pyproject.toml or setup.py has another time.
@@ -339,14 +409,7 @@ async def _build(place: Place, dependencies: Dependencies, installer: Installer,
     added = not interpreter.has_adk and dependencies.kind is not SourceKind.LOCK
     if added:
         await installer.uv(["pip", "install", *python, "--compile-bytecode", ADK], cwd=cwd)
-        interpreter = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
-    _check_interpreter(interpreter, place.python, f"Add {ADK} to the dependencies of the project, and lock it again.")
-    if dependencies.directory is not None and dependencies.kind in _PROJECTS:
-        await _make_importable(dependencies, interpreter, place, installer)
-    if account is not None:
-        await asyncio.to_thread(take_over, place.directory)
-    origin = _origin(dependencies, root) + (f" and {ADK}" if added else "")
-    return EnvironmentInfo(origin=origin, versions=interpreter.versions)
+    return added
 
 
 async def _make_importable(
