@@ -85,7 +85,7 @@ def test_secrets__are_in_no_file_of_a_run_in_no_spelling(repository: Repository)
         record = ("--record", "all") if broken == "no" else ()
         done = repository.gate("run", *arguments, *record, python=False, environment=environment, code=1)
         assert set(done.statuses.values()) == {"failed"}
-        assert "***" in (done.output / "results.json").read_text(encoding="utf-8")
+        assert "***SECRET_0***" in (done.output / "results.json").read_text(encoding="utf-8")
         shown = [repository.gate(*words).out for words in (("show", "call"), ("export", "csv"), ("export", "jsonl"))]
         repository.gate("export", "otlp", "--output", "otlp.jsonl", code=0)
         assert leaks(done, *shown) == set(), broken
@@ -93,3 +93,86 @@ def test_secrets__are_in_no_file_of_a_run_in_no_spelling(repository: Repository)
             assert all(shown) and [*root.rglob("*.tape.json")]
             errors = [case["runs"][0].get("error") for case in done.results["cases"]]
             assert {error and error["kind"] for error in errors} == {None, "agent-exception"}
+
+
+WORDS = ("postgres", "placeholder", "unused", "123456", "function", "no-key", "kitchen lamp", "the answer")
+"""Keys of jobs that need none, and other values that answers may have."""
+ECHO = """
+from google.adk.agents.llm_agent import LlmAgent
+from scripted_model import call, reply, scripted, text
+
+
+def look(x: str, function: str) -> dict:
+    "Looks."
+    return {"found": x, x: 1}
+
+
+def script(said, count, request):
+    word = said.removeprefix("say ")
+    return reply(text(f"the answer is {word} today")) if count else reply(call("look", x=word, function=word))
+
+
+root_agent = LlmAgent(name="echo", model=scripted(script), tools=[look])
+"""
+
+
+def turn(word: str, expected: str, answer: str) -> dict[str, object]:
+    call = {"name": "look", "args": {"x": expected, "function": expected}}
+    return {
+        "user_content": {"role": "user", "parts": [{"text": f"say {word}"}]},
+        "final_response": {"role": "model", "parts": [{"text": answer.format(expected)}]},
+        "intermediate_data": {"tool_uses": [call]},
+    }
+
+
+def test_secrets__masking_changes_no_score(repository: Repository) -> None:
+    repository.agent("counted")
+    root = repository.root
+    (root / "counted" / "agent.py").write_text(ECHO, encoding="utf-8")
+    cases = []
+    for number, word in enumerate(WORDS):
+        other = WORDS[number - 1]
+        for name, expected, answer in (
+            ("right", word, "the answer is {} today"),
+            ("spelled", word, "The Answer: {}!"),
+            ("wrong", other, "the answer is {} today"),
+            ("less", word, "{}"),
+        ):
+            cases.append({"eval_id": f"{name}-{number}", "conversation": [turn(word, expected, answer)]})
+    metrics = ("tool_trajectory_avg_score", "response_match_score", "tool_trajectory_partial")
+    similar = {"threshold": 0.9, "algorithm": "levenshtein"}
+    repository.write(
+        {
+            "counted/evals/some.evalset.json": {"eval_set_id": "some", "eval_cases": cases},
+            "counted/evals/test_config.json": {
+                "criteria": {**dict.fromkeys(metrics, 0.9), "response_similarity": similar}
+            },
+        }
+    )
+    arguments = ("--agent-python", " ".join(command(adk_python())), "--agent-env", "+WORD_*_KEY")
+    keys = {f"WORD_{number}_KEY": word for number, word in enumerate(WORDS)}
+    scores = []
+    for environment in ({}, keys):
+        done = repository.gate("run", *arguments, python=False, environment=environment, code=1)
+        scores.append(
+            {
+                (case["eval_id"], metric["name"]): metric["runs"][0].get("score")
+                for case in done.results["cases"]
+                for metric in case["metrics"]
+                if metric["name"] in (*metrics, "response_similarity")
+            }
+        )
+        statuses = done.statuses
+        assert {statuses[f"{name}-{number}"] for name in ("right", "spelled") for number in range(8)} <= {
+            "passed",
+            "failed",
+        }
+        assert {statuses[f"right-{number}"] for number in range(8)} == {"passed"}
+        assert {statuses[f"wrong-{number}"] for number in range(8)} == {"failed"}
+    assert scores[0] == scores[1]
+    assert len(scores[0]) == 4 * len(cases)
+    files = [path.read_bytes() for path in done.output.rglob("*") if path.suffix in {".json", ".md", ".xml", ".html"}]
+    files += [recording.model_dump_json().encode() for recording in done.recordings]
+    for text in (*files, done.out.encode()):
+        assert b"kitchen lamp" not in text and b"postgres" not in text
+    assert "***WORD_0_KEY***" in done.out

@@ -266,7 +266,7 @@ async def test_record_say__a_remote_agent_whose_answer_has_a_secret(tmp_path: Pa
     assert "[record-masked]" in out.decode()
     assert f"--agent 'adk:{fake.url}#weather'" in out.decode()
     [case] = cases(tmp_path / "weather.evalset.json")
-    assert texts(case) == [("Oslo?", "3 degrees, says the server ***")]
+    assert texts(case) == [("Oslo?", "3 degrees, says the server ***Authorization***")]
     assert case["session_input"]["state"] == {"home": "Bergen"}
 
 

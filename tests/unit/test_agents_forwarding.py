@@ -23,7 +23,7 @@ from agent_eval.agents.sandbox.forwarding import (
 from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.core.problem import Severity
 from agent_eval.pipeline._checkout import open_isolation
-from agent_eval.pipeline.context import RunContext
+from agent_eval.pipeline.context import RunContext, masker_of
 from agent_eval.settings.settings import Settings
 
 BASE = {"HOME", "LANG", "LC_ALL", "PATH", "SSL_CERT_FILE", "https_proxy"}
@@ -179,7 +179,7 @@ def test_credentials_that_can_not_be_read__are_left_to_the_agent(tmp_path: Path,
         path.write_bytes(content)
     for environ in ({NAMED: str(path)}, {NAMED: ""}):
         assert without_github_identity(environ, None) == (environ, ())
-        assert secrets_in(environ) == []
+        assert secrets_in(environ) == {}
 
 
 def test_the_agents_environment__has_no_identity_of_the_job_and_its_token_stays_masked(tmp_path: Path) -> None:
@@ -190,7 +190,8 @@ def test_the_agents_environment__has_no_identity_of_the_job_and_its_token_stays_
 
     with open_isolation(Settings(root=root), RunContext(environ=environ), choices) as isolation:
         assert NAMED not in isolation.sandbox.environment
-        assert {"the-key", "oidc-request-token"} <= set(isolation.secrets)
+        text = masker_of(Settings(root=root), environ).text("the-key oidc-request-token")
+        assert text == f"***GOOGLE_API_KEY*** ***{NAMED}***"
         assert "credentials-not-lent" in {problem.code for problem in isolation.problems}
 
 

@@ -71,7 +71,11 @@ def test_is_metadata__every_form(addresses: str, expected: bool) -> None:
 def test_parse_headers__one_on_each_line_and_secrets_without_scheme() -> None:
     headers = parse_headers("Authorization: Bearer abc.def\n\n  X-Api-Key:  k:1 \n")
     assert headers == {"Authorization": "Bearer abc.def", "X-Api-Key": "k:1"}
-    assert header_secrets(headers) == ["Bearer abc.def", "abc.def", "k:1"]
+    assert header_secrets(headers) == {
+        "Bearer abc.def": "Authorization.2",
+        "abc.def": "Authorization",
+        "k:1": "X-Api-Key",
+    }
     assert parse_headers("Authorization: Bearer \nX-Api-Key:\nProxy-Authorization: Basic") == {}, "without a secret"
 
 

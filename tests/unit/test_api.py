@@ -148,7 +148,7 @@ def test_save_session__dict_object_and_path(tmp_path: Path, monkeypatch: pytest.
     assert agent_eval.save_session(session(), file, root=tmp_path, eval_id="first") == ["first"]
     [case] = cases(file)
     assert case["session_input"] == {"app_name": "home", "user_id": "u", "state": {"room": "attic"}}
-    assert case["conversation"][0]["user_content"]["parts"] == [{"text": "*** lamp"}]  # a secret of the environment
+    assert case["conversation"][0]["user_content"]["parts"] == [{"text": "***CRM_API_KEY*** lamp"}]
     monkeypatch.delenv("CRM_API_KEY")
 
     raw = session()

@@ -21,6 +21,7 @@ from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, Session
 from agent_eval.core.content import Content, text_of
 from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import first_line, shorten
 from agent_eval.evalset.models import EvalCase, LoadedFile
@@ -39,13 +40,15 @@ class RecordedAgent:
     metrics: None = None
     """A recording has no code."""
 
-    def __init__(self, source: Path) -> None:
+    def __init__(self, source: Path, masker: Masker | None = None) -> None:
         """Reads nothing yet.
 
         Args:
             source: An eval set, a recordings file (`.jsonl` or `.jsonl.gz`), or a directory that holds one.
+            masker: Of what is recorded.
         """
         self._source = source
+        self._masker = masker or Masker()
         # Recordings are kept in a temporary file: 10,000 cases as models would take hundreds of megabytes.
         self._spool: IO[bytes] | None = None
         self._index: dict[Key, tuple[int, int]] = {}
@@ -98,10 +101,11 @@ class RecordedAgent:
         assert self._spool is not None
         offset, length = position
         self._spool.seek(offset)
-        data = self._spool.read(length)
+        data = self._masker.json(self._spool.read(length))
         try:
             if self._eval_set:
-                return _RecordedSession(self._source, case, _turns(data), None, shows_tool_calls=True)
+                turns = _turns(data)
+                return _RecordedSession(self._source, case, turns, None, shows_tool_calls=True, masker=self._masker)
             recording = Recording.model_validate_json(data)
         except ValueError as error:
             raise AgentFailure(
@@ -115,6 +119,7 @@ class RecordedAgent:
             recording.error,
             shows_tool_calls=recording.calls_visible,
             unfinished=recording.unfinished,
+            masker=self._masker,
         )
 
     async def close(self) -> None:
@@ -137,8 +142,10 @@ class _RecordedSession:
         *,
         shows_tool_calls: bool,
         unfinished: Invocation | None = None,
+        masker: Masker,
     ) -> None:
         self._source = source
+        self._masker = masker
         self._case = case
         self._turns = turns
         self._error = error
@@ -165,7 +172,7 @@ class _RecordedSession:
                 hint="Record the case again.",
             )
         recorded = self._turns[turn]
-        message, recorded_message = text_of(content).strip(), text_of(recorded.user_content).strip()
+        message, recorded_message = self._masker.text(text_of(content).strip()), text_of(recorded.user_content).strip()
         if message and recorded_message and message != recorded_message:
             raise AgentFailure(
                 f"The recording {self._source} answers another message in turn {turn + 1} of {self._case}: "
@@ -274,7 +281,7 @@ DRIVER = Driver(
     runs_here=False,
     reads_file=True,
     repeatable=False,
-    create=lambda spec: RecordedAgent(spec.context.root / spec.source),
+    create=lambda spec: RecordedAgent(spec.context.root / spec.source, spec.context.masker),
     refuse=_refuse,
     check=lambda source, root, files: check_recording(source, root / source, files),
 )

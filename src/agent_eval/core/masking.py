@@ -25,7 +25,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 MASK = "***"
 """The placeholder of a secret without a name. That of `API_KEY` is `***API_KEY***`: all contain this."""
-_PLACEHOLDER = re.compile(r"\*\*\*[\w.:]+\*\*\*")
+_PLACEHOLDER = re.compile(r"\*\*\*[\w.:-]+\*\*\*")
 _SHORTEST = 6
 """A shorter value is no secret, and masking it ("1", "true") would mangle ordinary text."""
 _SHORTEST_BASE64 = 8
@@ -167,11 +167,16 @@ class Masker:
             for value in (line, *_in_base64(line)):
                 forms.setdefault(value, _Form(value, placeholder))
         self._forms = list(forms.values())
+        self._needles = {form.needle.encode() for form in self._forms}
 
     @property
     def longest(self) -> int:
         """Bytes of the longest form: how much a reader of chunks must hold back."""
         return max((form.longest for form in self._forms), default=0)
+
+    def may_be_in(self, line: bytes) -> bool:
+        """Whether JSON without escaped letters may have a secret, by what no spelling changes: that is cheap."""
+        return any(needle in line for needle in self._needles)
 
     def text(self, value: str) -> Masked:
         """The text with every secret replaced."""
@@ -186,8 +191,13 @@ class Masker:
         """The same for raw bytes, as a text."""
         return Masked(self.data(value).decode("utf-8", "replace"))
 
+    def json(self, data: bytes) -> bytes:
+        """JSON with every secret replaced in its texts."""
+        may_have = b"\\u" in data or self.may_be_in(data)
+        return json.dumps(self.values(json.loads(data))).encode() if may_have else data
+
     def values(self, value: Any, free: Collection[str] = FREE) -> Any:
-        """The same for all texts and keys of a value of JSON; the value itself if it has no secret.
+        """The same for all texts and keys of a value of JSON, with models in it; the value itself if it has no secret.
 
         Args:
             value: Any number of levels; RecursionError if they are too many and there is a secret.
@@ -204,12 +214,16 @@ class Masker:
                 waiting += item.values()
             elif isinstance(item, list):
                 waiting += item
+            elif isinstance(item, BaseModel):
+                waiting.append(_dumped(item))
         # One search is cheaper than many. No variable can have the separator.
         return self._values(value, free, keeps=True) if self._found("\0".join(texts)) else value
 
     def _values(self, value: Any, free: Collection[str], *, keeps: bool) -> Any:
         if isinstance(value, str):
             return self.text(value)
+        if isinstance(value, BaseModel):
+            return type(value).model_validate(self._values(_dumped(value), free, keeps=keeps))
         if isinstance(value, dict):
             return {
                 key if key in free or (keeps and _NAME.fullmatch(key)) else self.text(key): self._values(
@@ -219,17 +233,9 @@ class Masker:
             }
         return [self._values(item, free, keeps=keeps) for item in value] if isinstance(value, list) else value
 
-    def model(self, value: _Model) -> _Model:
-        """The same for data of an eval file or a recording."""
-        before = value.model_dump(mode="json", exclude_unset=True) if self._forms else None
-        after = self.values(before)
-        return value if after is before else type(value).model_validate(after)
-
     def revealed(self, value: _Model) -> _Model:
-        """Data with the secrets themselves where it has placeholders; only for the agent, which has them, and for
-        numbers that are computed of it.
-        """
-        before = value.model_dump_json(exclude_unset=True)
+        """Data with the secrets where it has placeholders: for the agent, which has them, and for computing numbers."""
+        before = value.model_dump_json(exclude_unset=True) if self._forms else ""
         after = _PLACEHOLDER.sub(
             lambda match: json.dumps(self._secrets[match[0]])[1:-1] if match[0] in self._secrets else match[0], before
         )
@@ -259,6 +265,15 @@ class Masker:
         """Where secrets are, each with its placeholder, by their beginnings, the longest first."""
         found = [(start, stop, form.placeholder) for form in self._forms for start, stop in form.places(value)]
         return sorted(found, key=lambda match: (match[0], -match[1]))
+
+
+def _dumped(value: BaseModel) -> dict[str, Any]:
+    return value.model_dump(mode="json", exclude_unset=True)
+
+
+def unnamed(value: str) -> str:
+    """A masked text with the same placeholder for all secrets."""
+    return _PLACEHOLDER.sub(MASK, value) if MASK in value else value
 
 
 def shorten(value: Masked, limit: int) -> Masked:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker, shorten
-from agent_eval.models._endpoint import Endpoint
+from agent_eval.models._endpoint import KEY_INPUT, Endpoint
 from agent_eval.models._limits import UNKNOWN, Estimate, Health, Meter, Reservation
 from agent_eval.models._provider import Client, ProviderError, ProviderReply, ProviderRequest, unreadable_reply
 from agent_eval.models.protocol import ModelFailure, ModelUsage
@@ -79,7 +79,7 @@ class ModelChannel:
         self._until = until
         self._limiter = Limiter(max(settings.concurrency, settings.most_concurrent), start=settings.concurrency)
         # Some providers quote a rejected key in their message.
-        self._masker = Masker([endpoint.api_key] if endpoint.api_key else [])
+        self._masker = Masker({endpoint.api_key: endpoint.key_variable or KEY_INPUT} if endpoint.api_key else {})
         where = (f" at {endpoint.address}" if endpoint.address else "") + (f" through {proxy}" if proxy else "")
         self._name = f"`{endpoint.name.written}`{where}"
         """The model and its address, for messages."""

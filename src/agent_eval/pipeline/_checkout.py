@@ -18,7 +18,6 @@ from agent_eval.agents.sandbox import (
     Isolation,
     allow_list,
     isolated,
-    secrets_in,
     without_github_identity,
 )
 from agent_eval.core.limiter import Limiter
@@ -217,10 +216,7 @@ def open_isolation(
     ) as isolation:
         if has_error(isolation.problems):
             raise NotIsolated(isolation.problems)
-        # An agent of the same user can still read the file, so its content stays masked.
-        hidden = secrets_in({name: value for name, value in context.environ.items() if name not in environ})
-        secrets = tuple(dict.fromkeys([*isolation.secrets, *hidden]))
-        yield dataclasses.replace(isolation, secrets=secrets, problems=(*isolation.problems, *left_out))
+        yield dataclasses.replace(isolation, problems=(*isolation.problems, *left_out))
 
 
 @contextlib.asynccontextmanager

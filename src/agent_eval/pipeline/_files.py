@@ -16,6 +16,7 @@ from agent_eval.pipeline.context import default_model
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.core.masking import Masker
     from agent_eval.gate.policy_checks import KnownCase
     from agent_eval.models.pool import ModelPool
     from agent_eval.runner import MissingModels, Plan
@@ -125,7 +126,12 @@ def baseline_problems(settings: Settings, ci: CIContext) -> list[Problem]:
 
 
 def plan_runs(
-    settings: Settings, suite: Suite, choices: AgentChoices, models: ModelPool | None, without: MissingModels | None
+    settings: Settings,
+    suite: Suite,
+    choices: AgentChoices,
+    models: ModelPool | None,
+    without: MissingModels | None,
+    masker: Masker,
 ) -> Plan:
     """Plans the runs of the eval files.
 
@@ -135,6 +141,7 @@ def plan_runs(
         choices: Their agents.
         models: The judge's; None: nothing calls a model.
         without: The models without a key whose criteria are skipped.
+        masker: Of what the agents say.
     """
     from agent_eval.runner import function_source, make_plan, source_fingerprint
 
@@ -168,6 +175,7 @@ def plan_runs(
         without,
         without_code={choice.path for choice in choices.by_file.values() if not choice.in_python},
         sources=lambda agent, function: function_source(function, settings.root, directories[agent]),
+        masker=masker,
     )
 
 

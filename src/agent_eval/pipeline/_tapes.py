@@ -35,7 +35,7 @@ _OLD = 30 * _DAY
 def open_tapes(
     settings: Settings,
     untrusted: Mapping[tuple[str, str], str] | None = None,
-    environ: Mapping[str, str] | None = None,
+    masker: Masker | None = None,
     choices: AgentChoices | None = None,
 ) -> Tapes | None:
     """The tapes of the repository's cases; None if all calls run.
@@ -43,12 +43,11 @@ def open_tapes(
     Args:
         settings: The run's settings.
         untrusted: The cases (file, eval id) whose models are not replayed, with the reason as a clause.
-        environ: Has secrets that no tape must have.
+        masker: Of secrets that no tape must have.
         choices: The agents.
     """
     if settings.tape_mode == "live" or (choices is not None and choices.only_recorded):
         return None
-    from agent_eval.agents.sandbox import secrets_in
     from agent_eval.agents.tapes import ToolRules
     from agent_eval.gate.policy import PolicyReader
     from agent_eval.runner import Tapes
@@ -68,7 +67,7 @@ def open_tapes(
         untrusted=untrusted or {},
         may_be_live=settings.replay == "missing-live",
         recorded=choices.recorded if choices is not None else frozenset(),
-        mask=Masker(secrets_in(environ or {})).text,
+        mask=(masker or Masker()).text,
     )
 
 

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
 from agent_eval.agents.messages import AgentDescribed
 from agent_eval.agents.protocol import Agent
-from agent_eval.agents.sandbox import Isolation, installer_environment, secrets_in
+from agent_eval.agents.sandbox import (
+    CREDENTIALS,
+    Isolation,
+    allow_list,
+    child_environment,
+    installer_environment,
+    secrets_in,
+)
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, Severity, has_error
@@ -72,6 +79,23 @@ class Preparation:
     """`agent-setup`, started; None without one."""
 
 
+def masker_of(settings: Settings, environ: Mapping[str, str]) -> Masker:
+    """The masker of a run: of what an agent in a process of ours gets, also where it runs elsewhere or is recorded.
+
+    Raises:
+        ValueError: `settings.agent_env` is invalid.
+    """
+    secrets: dict[str, str] = {}
+    if settings.agent_headers:
+        from agent_eval.agents.http import header_secrets
+
+        secrets = header_secrets(settings.agent_headers)
+    credentials = {name: value for name, value in environ.items() if name == CREDENTIALS}
+    # Also the credentials that it does not get: an agent of the same user can still read the file.
+    given = child_environment(environ, allow_list(settings.agent_env)) | credentials
+    return Masker({**secrets, **secrets_in(installer_environment(environ) | given)})
+
+
 @contextlib.asynccontextmanager
 async def open_agents(
     settings: Settings,
@@ -96,26 +120,20 @@ async def open_agents(
     from agent_eval.agents.venv import default_cache_dir
 
     root = settings.root.resolve()
-    installer = installer_environment(context.environ)
     if prepared is None:
         prepared = Preparation(setup=_begin_setup(settings, context, choices, isolation))
     setup = prepared.setup
     withheld = context.ci.activity.secrets_withheld
     headers = {} if withheld else settings.agent_headers
-    secrets = [*isolation.secrets, *secrets_in(installer)]
-    if settings.agent_headers:
-        from agent_eval.agents.http import header_secrets
-
-        secrets += header_secrets(settings.agent_headers)
     shared = DriverContext(
         root=root,
         python=settings.agent_python,
         requirements=settings.agent_requirements,
         interpreter=prepared.interpreter,
         setup=setup,
-        installer=installer,
+        installer=installer_environment(context.environ),
         sandbox=isolation.sandbox,
-        masker=Masker(secrets),
+        masker=masker_of(settings, context.environ),
         workers=settings.workers,
         cache_dir=root / settings.cache_dir
         if settings.cache_dir is not None
@@ -195,7 +213,7 @@ async def prepare(
         return Preparation(problems=problems, setup=setup)
     request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
     interpreter, unusable = await checked_interpreter(
-        request, isolation, Masker(isolation.secrets), after_setup=setup is not None
+        request, isolation, masker_of(settings, context.environ), after_setup=setup is not None
     )
     return Preparation(problems=[*problems, *unusable], interpreter=interpreter, setup=setup)
 
@@ -218,7 +236,7 @@ def _begin_setup(
     if settings.agent_setup is None or not choices.runs_here:
         return None
 
-    masker = Masker([*isolation.secrets, *secrets_in(installer_environment(context.environ))])
+    masker = masker_of(settings, context.environ)
     return asyncio.ensure_future(_set_up(settings.agent_setup, context, isolation, masker, settings.root.resolve()))
 
 

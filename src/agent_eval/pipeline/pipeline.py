@@ -39,7 +39,7 @@ from agent_eval.pipeline._part import (
 )
 from agent_eval.pipeline._tapes import chosen_runs, is_missed, open_tapes, plan_tapes, replay_notices, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
-from agent_eval.pipeline.context import default_model, model_uses, open_models, prepare
+from agent_eval.pipeline.context import default_model, masker_of, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
 from agent_eval.results import JOURNAL
@@ -100,8 +100,9 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         ruled = dataclasses.replace(suite, files=rules.files)
         uses = model_uses(ruled.files, settings)
         models, unusable, without = await open_models(settings, context, uses, stack)
-        plan = plan_runs(settings, ruled, choices, models, without)
-        tapes = open_tapes(settings, rules.changed_tapes, context.environ, choices)
+        masker = masker_of(settings, context.environ)
+        plan = plan_runs(settings, ruled, choices, models, without, masker)
+        tapes = open_tapes(settings, rules.changed_tapes, masker, choices)
         recorded, unreadable = read_shard_plan(settings.shard_plan, settings.root)
         plan = with_durations(plan_tapes(plan, tapes), recorded)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, MetricFailure, SessionRequest
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
+from agent_eval.core.masking import Masker
 from agent_eval.core.text import plural, short_name, shorten
 from agent_eval.criteria import CustomMetric, error_of, unlabelled
 from agent_eval.models import Model
@@ -219,7 +220,7 @@ class Execution:
         from agent_eval.runner.scoring import report_run  # The agent starts without it.
 
         replies = None if self.tools is None else self.tools.replies(planned, recording.run)
-        return await report_run(planned, recording, self.agents[planned.agent].metrics, replies)
+        return await report_run(planned, recording, self.agents[planned.agent].metrics, replies, self.plan.masker)
 
     async def _note(self, planned: PlannedCase, part: CaseReport) -> None:
         self._parts.setdefault(planned.case_id, []).append(part)
@@ -335,9 +336,11 @@ class Execution:
         turns = recording.invocations
         now = asyncio.get_running_loop().time
         case_end = now() + self.limits.case_timeout
-        app_name, user_id, session_id, state = session_of(planned.case)
+        app_name, user_id, session_id, state = session_of(planned.given)
+        masker = self.plan.masker
+        simulated = planned.case.conversation_scenario is not None
         user = user_of(
-            planned.case,
+            planned.case if simulated else planned.given,
             planned.user_config,
             self.model,
             case_id=planned.case_id,
@@ -371,7 +374,7 @@ class Execution:
                     raise self._case_too_late(planned, turns, waited + now() - asked) from None
                 waited += now() - asked
                 if isinstance(message, Stop):
-                    if planned.case.conversation_scenario is not None:
+                    if simulated:
                         recording.stop_reason = message.reason
                     if tools is not None:
                         tools.finish()
@@ -379,10 +382,12 @@ class Execution:
                 remaining = case_end - now()
                 if remaining <= 0:
                     raise self._case_too_late(planned, turns, waited)
+                message = masker.revealed(message) if simulated else message
                 try:
-                    turns.append(await session.send(message, timeout=min(self.limits.turn_timeout, remaining)))
+                    turn = await session.send(message, timeout=min(self.limits.turn_timeout, remaining))
+                    turns.append(_with_masked_message(turn, masker))
                 except AgentFailure as failure:
-                    recording.unfinished = failure.unfinished
+                    recording.unfinished = failure.unfinished and _with_masked_message(failure.unfinished, masker)
                     cut_short = failure.kind is FailureKind.DEADLINE and remaining < self.limits.turn_timeout
                     if not cut_short or failure.collateral:
                         raise
@@ -466,6 +471,11 @@ def _ran_before(failure: AgentFailure | None, case_id: str) -> list[str]:
     if case_id in others:
         others.remove(case_id)
     return list(dict.fromkeys(reversed(others)))[:_MOST_BEFORE]
+
+
+def _with_masked_message(turn: Invocation, masker: Masker) -> Invocation:
+    """The turn as it is recorded: what came of the agent has been masked before."""
+    return turn.model_copy(update={"user_content": masker.values(turn.user_content)})
 
 
 def run_error(failure: AgentFailure, turn: int | None) -> RunError:

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, docs_page, has_error
 from agent_eval.criteria import (
     INFORMATIONAL,
@@ -28,6 +29,7 @@ from agent_eval.criteria import (
 from agent_eval.evalset.checks import lacks_rubrics
 from agent_eval.evalset.models import (
     DEFAULT_JUDGE,
+    JUDGED_METRICS,
     METRICS,
     CriterionConfig,
     EvalCase,
@@ -63,6 +65,9 @@ class PlannedCase:
     line: int | None
     eval_set_id: str
     case: EvalCase
+    """With masked secrets, as its recordings."""
+    original: EvalCase | None = None
+    """As in its file; None for the same."""
     user_config: Mapping[str, Any] | None = None
     """`user_simulator_config`: options of the simulated user of a scenario."""
     criteria: tuple[Criterion, ...]
@@ -81,6 +86,11 @@ class PlannedCase:
     """Why the case is not run."""
     skip_live: RunError | None = None
     """Why it is not run where its tape does not answer."""
+
+    @property
+    def given(self) -> EvalCase:
+        """The case as the agent gets it."""
+        return self.original or self.case
 
     @property
     def turns(self) -> int:
@@ -120,6 +130,8 @@ class Plan:
     """The number of each case's first run; greater than 0 in a plan for more runs."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """Expected durations of one run, by case id, in any unit. The heaviest runs begin first."""
+    masker: Masker = field(default_factory=Masker)
+    """Of what the agents say, and of what is compared with it."""
     repeated: Collection[str] | None = None
     """The agents whose cases run `num_runs` times, those of others once; None for all."""
 
@@ -183,6 +195,7 @@ def make_plan(
     *,
     without_code: Collection[str] = (),
     sources: Callable[[str, str], str] = lambda agent, function: "",
+    masker: Masker | None = None,
 ) -> Plan:
     """Plans a validated suite.
 
@@ -196,19 +209,24 @@ def make_plan(
             of its criteria, or its simulated user, need such a model.
         without_code: Agents whose code does not run here, so that their custom metrics can't be called.
         sources: Returns a hash of the source of an agent's custom metric: agent, function.
+        masker: Of what the agents say. Without it nothing is masked.
 
     Returns:
         The plan. It must not be run if its problems include an error.
     """
     problems: list[Problem] = []
     cases: list[PlannedCase] = []
+    masker = masker or Masker()
     for file in files:
         file_problems = _cannot_run(file, judge, has_code=agents.get(file.path) not in without_code)
         problems += file_problems
         if has_error(file_problems) or file.path not in agents:
             continue
         functions = {name: metric["code_config"]["name"] for name, metric in file.config.custom_metrics.items()}
-        criteria = {config.name: _criterion(config, judge, missing, functions) for config in file.config.criteria}
+        criteria = {
+            config.name: _criterion(_masked(config, functions, masker), judge, missing, functions)
+            for config in file.config.criteria
+        }
         agent = agents[file.path]
         default = judge.default_model if judge is not None else DEFAULT_JUDGE
         identities = {
@@ -224,8 +242,10 @@ def make_plan(
                     file=file.path,
                     line=file.lines.get(case.eval_id),
                     eval_set_id=file.eval_set.eval_set_id,
-                    case=case,
-                    user_config=file.config.user_simulator_config,
+                    # A judge names the id, and so does `accept`.
+                    case=masker.values(case).model_copy(update={"eval_id": case.eval_id}),
+                    original=case,
+                    user_config=masker.values(file.config.user_simulator_config),
                     criteria=(*gating, *INFORMATIONAL),
                     agent=agent,
                     fingerprint=_fingerprint(case, file.config, agent, fingerprints.get(agent, "")),
@@ -235,8 +255,15 @@ def make_plan(
                     skip_live=skipped,
                 )
             )
-    plan = Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(dict.fromkeys(problems)))
+    plan = Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(dict.fromkeys(problems)), masker=masker)
     return replace(plan, weights=weigh(plan.units()))
+
+
+def _masked(config: CriterionConfig, functions: Collection[str], masker: Masker) -> CriterionConfig:
+    """The criterion with masked options, if a model or code of others gets them."""
+    if config.metric not in JUDGED_METRICS and config.name not in functions:
+        return config
+    return replace(config, options=masker.values(dict(config.options)))
 
 
 def _criterion(

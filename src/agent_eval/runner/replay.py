@@ -345,7 +345,7 @@ class Tapes:
                 return Unanswerable(Obstacle.MISSING)
             if (name := index.tape.eval_id) != planned.case.eval_id:
                 return Unanswerable(Obstacle.MISSING, why=f"it was recorded for the case `{harmless(name)}`")
-            if other := index.tape.other_given(given_by(planned.case)):
+            if other := index.tape.other_given(given_by(planned.given)):
                 return Unanswerable(Obstacle.MISSING, why=f"it was recorded with another {other} of the case")
         for call in index.tape.calls if index is not None else ():
             needed = self.mode == "replay" or call.done is not None
@@ -461,7 +461,7 @@ class Tapes:
         said = source.replies.given if source else {}
         replies = {key: reply.model_copy(update={"text": self.mask(reply.text)}) for key, reply in said.items()}
         is_new = any(tools.session.recorded for tools in sessions)
-        given = given_by(planned.case) if source else {}
+        given = given_by(planned.given) if source else {}
         if self.mode == "record-missing" and not is_new and before and taped.is_in(before, given, replies):
             return []
         tape = Tape(

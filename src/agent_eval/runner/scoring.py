@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agent_eval.agents.protocol import MetricRunner
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.masking import Masker
 from agent_eval.core.text import shorten
 from agent_eval.criteria import (
     Conversation,
@@ -57,14 +59,19 @@ async def report_run(
     recording: Recording,
     metrics: MetricRunner | None = None,
     replies: Replies | None = None,
+    masker: Masker | None = None,
 ) -> CaseReport:
     """Scores one run. A failed run has no scores, because an error is not a score of 0.
+
+    Masking changes no score: judges and code of others get both sides masked; our own criteria compare the secrets, and
+    explain the difference of the masked texts.
 
     Args:
         planned: The case.
         recording: The recorded run.
         metrics: Runs custom metrics; None if the agent's code does not run here.
         replies: Those of its judges, if they are replayed or recorded.
+        masker: Has masked the recording and the case.
     """
     scores: list[tuple[Criterion, RunScore]] = []
     if recording.error is None:
@@ -78,6 +85,7 @@ async def report_run(
             metrics=metrics,
             replies=replies,
         )
+        exact = _revealed(conversation, masker or Masker())
         # Criteria that wait run concurrently. The others are cheaper than a task.
         waiting = [criterion for criterion in planned.criteria if waits(criterion)]
         results = dict(
@@ -89,6 +97,8 @@ async def report_run(
         )
         for criterion in planned.criteria:
             outcome = results[criterion.name] if criterion in waiting else await _score(criterion, conversation)
+            if exact is not None and criterion not in waiting:
+                outcome = _with_scores(outcome, await _score(criterion, exact))
             scores.append((criterion, _run_score(criterion, outcome, recording, planned)))
         reasons = [score.reason for criterion, score in scores if criterion.threshold is not None]
         if reasons and all(reason is not None and reason.code == WITHOUT_KEY for reason in reasons):
@@ -101,6 +111,31 @@ async def report_run(
 
 async def _score(criterion: Criterion, conversation: Conversation) -> Result:
     return calls_not_visible(criterion, conversation) or await criterion.score(conversation)
+
+
+def _revealed(conversation: Conversation, masker: Masker) -> Conversation | None:
+    """The conversation with its secrets; None if it has none."""
+    turns = [*conversation.actual, *(conversation.expected or ())]
+    revealed = [masker.revealed(turn) for turn in turns]
+    if all(after is before for after, before in zip(revealed, turns, strict=True)):
+        return None
+    count = len(conversation.actual)
+    expected = None if conversation.expected is None else revealed[count:]
+    return replace(conversation, actual=revealed[:count], expected=expected)
+
+
+def _with_scores(masked: Result, exact: Result) -> Result:
+    """The scores of the secrets with the texts of the masked conversation."""
+    if not isinstance(masked, Scored) or not isinstance(exact, Scored):
+        return masked
+    texts = {finding.turn: finding for finding in masked.findings}
+    findings = [
+        replace(texts.get(turn) or TurnFinding(turn=turn, score=None, expected="", actual=""), score=score)
+        for turn, score in ((finding.turn, finding.score) for finding in exact.findings)
+    ]
+    return replace(
+        masked, score=exact.score, passed=exact.passed, turn_scores=exact.turn_scores, findings=tuple(findings)
+    )
 
 
 def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> MetricReport:

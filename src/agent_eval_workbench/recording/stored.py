@@ -250,7 +250,7 @@ def _messages(turns: Any) -> tuple[str, ...]:
 def masked(conversation: Conversation, masker: Masker) -> Conversation:
     """The conversation without the secrets of the environment."""
     state = None if conversation.state is None else masker.values({"state": dict(conversation.state)})["state"]
-    return replace(conversation, turns=[masker.model(turn) for turn in conversation.turns], state=state)
+    return replace(conversation, turns=[masker.values(turn) for turn in conversation.turns], state=state)
 
 
 def masks_in(cases: Sequence[EvalCase], name: str) -> list[Problem]:

@@ -65,11 +65,13 @@ def decode(line: bytes, masker: Masker) -> dict[str, Any]:
         raise ProtocolError(f"not of protocol version {VERSION}: {_shown(line, masker)}")
     if message.get("type") not in ("request", "response", "notify"):
         raise ProtocolError(f"neither request, response nor notify: {_shown(line, masker)}")
-    try:
-        for key in message.keys() & {"params", "result", "error"}:
-            message[key] = masker.values(encodable(message[key]) if b"\\u" in line else message[key])
-    except RecursionError as error:
-        raise ProtocolError(f"nested too deeply: {_shown(line, masker)}") from error
+    # Escaped letters ("\u0061bc") and lone surrogates are only visible in parsed texts.
+    if b"\\u" in line or masker.may_be_in(line):
+        try:
+            for key in message.keys() & {"params", "result", "error"}:
+                message[key] = masker.values(encodable(message[key]))
+        except RecursionError as error:
+            raise ProtocolError(f"nested too deeply: {_shown(line, masker)}") from error
     return message
 
 

@@ -211,9 +211,7 @@ def parse_headers(text: str) -> dict[str, str]:
     return headers
 
 
-def header_secrets(headers: Mapping[str, str]) -> list[str]:
-    """The texts to mask: each value, and the credentials in it without their scheme."""
-    secrets = []
-    for value in headers.values():
-        secrets += [value, value.rpartition(" ")[2]]
-    return list(dict.fromkeys(secrets))
+def header_secrets(headers: Mapping[str, str]) -> dict[str, str]:
+    """The names of the texts to mask: of each value, and of the credentials in it without their scheme."""
+    values = {value: f"{name}.2" for name, value in headers.items()}
+    return values | {value.rpartition(" ")[2]: name for name, value in headers.items()}

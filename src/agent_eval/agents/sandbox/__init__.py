@@ -2,6 +2,7 @@
 
 from agent_eval.agents.sandbox.forwarding import (
     BASE_VARIABLES,
+    CREDENTIALS,
     MODEL_VARIABLES,
     allow_list,
     child_environment,

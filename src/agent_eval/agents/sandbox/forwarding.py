@@ -74,7 +74,7 @@ DENIED_VARIABLES = (
 
 _SPECIAL = frozenset("*?[")
 """The special characters of a glob."""
-_CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
+CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
 _LARGEST_CREDENTIALS = 1_000_000
 _GITHUB_HOSTS = (".actions.githubusercontent.com", ".ghe.com")
 """Hosts of GitHub's identity tokens. For other servers see ACTIONS_ID_TOKEN_REQUEST_URL."""
@@ -140,19 +140,19 @@ def without_github_identity(
         The environment, and a notice if the credentials were removed.
     """
     named = re.split(r"[,\s]+", (option or "").strip().removeprefix("+"))
-    path = environ.get(_CREDENTIALS, "")
-    if _CREDENTIALS in named or not path or not _asks_github(Path(path), environ):
+    path = environ.get(CREDENTIALS, "")
+    if CREDENTIALS in named or not path or not _asks_github(Path(path), environ):
         return environ, ()
-    remaining = {name: value for name, value in environ.items() if name != _CREDENTIALS}
-    if not _matches(_CREDENTIALS, allow_list(option)):
+    remaining = {name: value for name, value in environ.items() if name != CREDENTIALS}
+    if not _matches(CREDENTIALS, allow_list(option)):
         return remaining, ()  # It was not requested.
     problem = Problem(
         severity=Severity.NOTICE,
         code="credentials-not-lent",
-        message=f"The agent does not get {_CREDENTIALS}: the file has the token with which this job requests its "
+        message=f"The agent does not get {CREDENTIALS}: the file has the token with which this job requests its "
         "identity from GitHub, and the agent could use it for everything that trusts this job.",
         hint=f"Give the agent its own key. If it needs this file, and you trust all its authors with the job's "
-        f"identity, set `agent-env: +{_CREDENTIALS}` ({docs_page('security')}).",
+        f"identity, set `agent-env: +{CREDENTIALS}` ({docs_page('security')}).",
     )
     return remaining, (problem,)
 
@@ -303,7 +303,7 @@ def lend_credentials(environment: Mapping[str, str], account: Account | None, di
         The environment with the path of a copy that only the account (and root) can read. If we can't read the file
         ourselves, the environment is unchanged: the agent's own error is more specific.
     """
-    name = _CREDENTIALS
+    name = CREDENTIALS
     source = environment.get(name)
     if account is None or not source:
         return dict(environment)
@@ -321,7 +321,7 @@ def lend_credentials(environment: Mapping[str, str], account: Account | None, di
     return {**environment, name: str(copy)}
 
 
-def secrets_in(environment: Mapping[str, str]) -> list[str]:
+def secrets_in(environment: Mapping[str, str]) -> dict[str, str]:
     """The secret values in an environment, for the Masker.
 
     A value is secret if its variable's name looks like a secret (KEY, TOKEN, SECRET, PASSWORD, DSN ...), and so are the
@@ -329,23 +329,32 @@ def secrets_in(environment: Mapping[str, str]) -> list[str]:
     secret members of a Google credentials file.
 
     Returns:
-        Distinct values, in the order of the environment. The Masker ignores values that are too short.
+        The names by value, which the Masker takes: that of the variable, with a number for each further value of it. A
+        value has the same name whatever else is set, unless an earlier variable in the alphabet has the same value.
     """
-    secrets: dict[str, None] = {}
-    for name, value in environment.items():
-        if _SECRET_NAME.search(name) and not _NO_SECRET_NAME.search(name) and not _is_switch(value):
-            secrets |= dict.fromkeys([value, *_parts(value)])
-        # Up to the last "@": an unescaped one may be part of a password.
-        for address in re.findall(r"[a-z][a-z0-9+.-]*://[^\s/]+@", value, re.IGNORECASE):
-            credentials = address.split("://", 1)[1][:-1]
-            user, _, password = credentials.rpartition(":")
-            # With a bare token, the token takes the place of the user name.
-            secret = password if user else credentials
-            secrets |= {secret: None, urllib.parse.unquote(secret): None}
-    if source := environment.get(_CREDENTIALS):
+    secrets: dict[str, str] = {}
+    for name, value in sorted(environment.items()):
+        found = [each for each in dict.fromkeys(_secrets_of(name, value)) if each.strip()]
+        for number, secret in enumerate(found, 1):
+            secrets.setdefault(secret, name if number == 1 else f"{name}.{number}")
+    return secrets
+
+
+def _secrets_of(name: str, value: str) -> Iterator[str]:
+    if _SECRET_NAME.search(name) and not _NO_SECRET_NAME.search(name) and not _is_switch(value):
+        yield value
+        yield from _parts(value)
+    # Up to the last "@": an unescaped one may be part of a password.
+    for address in re.findall(r"[a-z][a-z0-9+.-]*://[^\s/]+@", value, re.IGNORECASE):
+        credentials = address.split("://", 1)[1][:-1]
+        user, _, password = credentials.rpartition(":")
+        # With a bare token, the token takes the place of the user name.
+        secret = password if user else credentials
+        yield secret
+        yield urllib.parse.unquote(secret)
+    if name == CREDENTIALS:
         with contextlib.suppress(OSError, ValueError):
-            secrets |= dict.fromkeys(_members(json.loads(Path(source).read_text("utf-8"))))
-    return [value for value in secrets if value.strip()]
+            yield from _members(json.loads(Path(value).read_text("utf-8")))
 
 
 def _parts(value: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from agent_eval.agents.sandbox.forwarding import child_environment, lend_credentials, secrets_in, withheld
+from agent_eval.agents.sandbox.forwarding import child_environment, lend_credentials, withheld
 from agent_eval.agents.sandbox.sealing import blocked_at, open_sockets, recover, seal_targets, sealed
 from agent_eval.agents.sandbox.spawn import AGENT_USER, Account, Sandbox, agent_account, known_uid
 from agent_eval.agents.sandbox.uids import (
@@ -32,15 +32,13 @@ class Isolation:
     """Everything that a run needs to start the agent's processes."""
 
     sandbox: Sandbox
-    secrets: tuple[str, ...]
-    """Secret values that the agent gets. They must not appear in our output; for the Masker."""
     problems: tuple[Problem, ...]
     """Weaknesses of the isolation; an error forbids the run."""
     closed: tuple[Path, ...] = ()
     """Directories and files that are sealed during the run."""
 
 
-NO_PROCESS = Isolation(sandbox=Sandbox(environment={}), secrets=(), problems=())
+NO_PROCESS = Isolation(sandbox=Sandbox(environment={}), problems=())
 """For runs without agent processes, e.g. with recordings."""
 
 
@@ -89,8 +87,6 @@ def isolated(
             account = None
         environment = child_environment(environ, allow, account)
         not_passed = withheld(environ, environment)
-        # Before lending credentials: the copy is deleted at the end of the run.
-        secrets = tuple(secrets_in(environment))
         if account is not None:
             lent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lent-", dir=state_dir)))
             lent.chmod(0o711)
@@ -105,7 +101,6 @@ def isolated(
         problems += open_sockets(account)
         yield Isolation(
             sandbox=Sandbox(environment=environment, user=account, withheld=not_passed),
-            secrets=secrets,
             problems=tuple(problems),
             closed=closed,
         )
