@@ -71,7 +71,7 @@ async def test_run__passes_with_headers_that_no_file_contains(project: Repositor
         assert done.report.provenance["url"] == fake.url and fake.deleted == ["s1"]
         fake.turn = leaky
         await gate(project, "--agent", f"adk:{fake.url}", code=None, **header)
-    assert TOKEN.encode() not in written(project) and b"3 degrees (***Authorization***)" in written(project)
+    assert TOKEN.encode() not in written(project) and b"3 degrees (***Authorization.2***)" in written(project)
 
 
 async def test_run__exit_codes_of_servers_that_do_not_answer(project: Repository) -> None:
