@@ -11,6 +11,51 @@ from agent_eval.core.problem import Problem
 
 ONE_DOCUMENT = "A file contains one eval set (JSON Lines are not supported); perhaps a bracket was closed too early."
 """Hint for a second document in a file."""
+_CONVERT = "Eval files and configs are JSON: convert it, or exclude it."
+_FORMATS = (
+    (
+        r"version https://git-lfs",
+        "a pointer of Git LFS",
+        "Run `git lfs pull`; in a workflow, check out with `lfs: true`.",
+    ),
+    (
+        r"<(?:!doctype )?html|\d{3}: \w|HTTP/\d",
+        "the page of a server",
+        "It may be the error of a download: get it again.",
+    ),
+    (r"<", "XML", _CONVERT),
+    (r"```", "Markdown", "Delete the lines with ``` around the JSON."),
+    (r"-----BEGIN |\$ANSIBLE_VAULT|age-encryption", "encrypted", "Decrypt it before the run."),
+    (r"(?:#[^\n]*\n\s*)*(?:---\s|%YAML|- |[\w-]+:(?:[ \t].*)?$|[\"'][\w-]+[\"']: )", "YAML", _CONVERT),
+    (r"(?:export|const|let|var|module|import|from|def)\b", "a program", _CONVERT),
+    (r"(?:#[^\n]*\n\s*)*(?:\[\[?[a-z_][\w.]*\]\]?\s*$|[\w.]+ ?= ?[\"\d\[{tf])", "TOML, or Python", _CONVERT),
+    (r"[^\s{[\"]+\.json\s*\Z", "only a path: a link that Git has written as text", "Set `core.symlinks` in Git."),
+    (r"[\w ]+(?:[,;\t][\w ]*)+$", "a table (CSV)", _CONVERT),
+    (r"[^\s{\[\"'\d/#-][^\n]{12}", "text", "A file of JSON begins with { or [."),
+)
+"""Beginnings of files that are not JSON at all, what they are, and what to do."""
+_TOKENS = (
+    (r"'((?:[^'\\\n]|\\.)*)'?", 'JSON strings need double quotes: "{1}".'),
+    (r"([\u2018-\u201f\u00ab\u00bb])", 'JSON strings need straight quotes ("), not {1}.'),
+    (r"(?:True|False)\b", "Python's `{0}` is `{lower}` in JSON."),
+    (r"(?:None|undefined|nil|NULL)\b", "`{0}` is `null` in JSON."),
+    (r"[fbru]{1,2}[\"']|`", 'JSON strings need double quotes ("), and no prefix.'),
+    (r"\(", "Python's tuples are lists in JSON: [...]."),
+    (r"(?:\{|\$\{|<%).*?[}>]", "`{0}` is a placeholder: fill the template in."),
+    (r"([A-Za-z_$][\w$]*)\s*:", 'Keys need double quotes: "{1}". (JavaScript and JSON5 need none.)'),
+    (r"=", "Write `:` between a key and its value."),
+    (
+        r"[-+.]\w*|(?<=\d)[\w.]+",
+        "Numbers are decimal, without + and zeros before them, and with digits around a point.",
+    ),
+)
+"""What stands where JSON ends, and what to write. {0} is the text, {1} its core."""
+_SYMPTOMS = {
+    "Expecting ',' delimiter": "A comma is missing before this, or a backslash before a quote in the string.",
+    "Expecting ':' delimiter": "A `:` is missing between a key and its value.",
+    "Invalid control character": r"In a string, a line break is written `\n` and a tab `\t`.",
+    "Invalid \\escape": r"In a string, a backslash is written `\\`.",
+}
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[-+]?(?:NaN|Infinity)\b|-?\d[\d.eE+-]*', re.DOTALL)
 # Unclosed strings and comments extend to the end of the text, so that the search for their end takes linear time.
@@ -80,6 +125,9 @@ def diagnose(text: str, offset: int | None, parser_message: str) -> Problem:
             "The file contains Git's markers of an unresolved merge conflict.",
             "Choose one side, then delete the lines that begin with <<<<<<<, ======= and >>>>>>>.",
         )
+    for beginning, what, todo in _FORMATS:
+        if re.match(rf"\s*(?:{beginning})", text, re.MULTILINE | re.IGNORECASE):
+            return finding(text, 0, "not-json", f"The file is not JSON but {what}.", todo)
     if offset is None:
         return _odd_number(text, parser_message)
     if parser_message.startswith("Invalid"):  # The offset is inside a string.
@@ -181,5 +229,14 @@ def _other(text: str, offset: int, parser_message: str) -> Problem:
             + ("a string that starts here." if offset < len(text) else "a list or an object."),
             "Complete it: a bracket, a brace or a quote is not closed.",
         )
-    hint = ONE_DOCUMENT if symptom == "Extra data" else "Check the file with a JSON formatter."
+    hint = _SYMPTOMS.get(symptom, "Check the file with a JSON formatter.")
+    if symptom == "Extra data":
+        symptom = "a second document begins here" if text[offset] in '{["' else "more follows after its end"
+        hint = f"There is one `{text[offset]}` too many." if text[offset] in "]}" else ONE_DOCUMENT
+    else:
+        for pattern, todo in _TOKENS if not symptom.startswith("Invalid") else ():
+            if match := re.compile(pattern).match(text, offset):
+                shown = [part[:40] for part in (match[0], match[match.re.groups])]
+                hint = todo.format(*shown, lower=shown[0].lower())
+                break
     return finding(text, offset, "not-json", f"The file is not JSON: {symptom}.", hint)

@@ -23,6 +23,12 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _DEEPEST = 200
 """Pydantic 2.14 can't write more than 254 levels, and recordings contain what is read here."""
+_BINARY = (
+    *((b"\x1f\x8b", "compressed (gzip)"), (b"\x28\xb5\x2f\xfd", "compressed (zstd)"), (b"BZh", "compressed (bzip2)")),
+    *((b"PK\x03\x04", "a ZIP archive"), (b"\xfd7zXZ", "compressed (xz)"), (b"\0GITCRYPT", "encrypted (git-crypt)")),
+    *((b"SQLite format", "an SQLite database"), (b"%PDF", "a PDF document"), (b"\x89PNG", "a picture")),
+)
+"""Beginnings of files that are not text, and what they are."""
 _BOMS = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
     (b"\x00\x00\xfe\xff", "UTF-32"),
@@ -282,9 +288,11 @@ def _encoding_problem(data: bytes) -> Problem | None:
     if data.startswith(b"\xef\xbb\xbf"):
         message = "The file starts with a byte order mark, which ADK's JSON reader rejects."
         return finding("", 0, "byte-order-mark", message, 'Save it as "UTF-8", not "UTF-8 with BOM".')
-    if not data.strip():
-        hint = "Write an eval set or a config into it, or delete it."
+    if not data.strip(b" \t\r\n\f\v\0"):
+        hint = "Write an eval set or a config into it, or exclude it."
         return finding("", 0, "empty-file", "The file is empty.", hint)
+    if (kind := next((kind for beginning, kind in _BINARY if data.startswith(beginning)), None)) is not None:
+        return finding("", 0, "not-json", f"The file is not JSON but {kind}.", "Commit the JSON itself, or exclude it.")
     if b"\x00" in data[:4]:
         message = "The file seems to be encoded in UTF-16 or UTF-32; JSON files are UTF-8."
         return finding("", 0, "not-utf8", message, "Save it as UTF-8 without a byte order mark.")

@@ -58,11 +58,14 @@ _NOUNS = {
 }
 """Names of models in messages, if not derived from the class name."""
 
+_OWNERS = {"tool_uses": "intermediate_data", "intermediate_responses": "intermediate_data", "text": "parts"}
 _CONTENT_HINT = 'Write {"parts": [{"text": "..."}]}.'
 _HINTS = {
     "user_content": _CONTENT_HINT,
     "final_response": _CONTENT_HINT,
     "parts": 'Write [{"text": "..."}].',
+    "args": 'Write the object itself: {"city": "Berlin"}.',
+    "eval_cases": 'Write a list of cases: [{"eval_id": "...", "conversation": [...]}].',
     "intermediate_responses": 'Write ["author", [{"text": "..."}]].',
     "rubric_content": 'Write {"text_property": "..."}.',
     "criteria": 'Write metrics with their thresholds: {"response_match_score": 0.8}.',
@@ -145,7 +148,8 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
         if key in keys:
             return _conflicting_key(document, path, key)
         message = f"`{key}` is not a key of {noun(owners[0])}."
-        return document.error("unknown-key", message, path=path, key=True, hint=did_you_mean(key, keys))
+        hint = f"It belongs into `{_OWNERS[key]}`." if key in _OWNERS else did_you_mean(key, keys)
+        return document.error("unknown-key", message, path=path, key=True, hint=hint)
     if kind in _ALIASES:
         return _conversation_problem(document, detail, path)
     label = f"`{_last_key(path)}`" if path else "The document"
