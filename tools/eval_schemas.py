@@ -26,7 +26,7 @@ from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalCase, Ev
 
 _BASE = "https://raw.githubusercontent.com/org/agent-eval-action/v1/schemas/"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_ONLY_RECORDED = {Invocation: ("spans", "errors", "node_output"), InvocationEvent: ("branch",)}
+_ONLY_RECORDED = {Invocation: ("spans", "errors", "node_output", "lost_toolsets"), InvocationEvent: ("branch",)}
 """Keys of recordings that eval files don't have, by model."""
 _NUMBER_TEXT = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
 _TRUTH_TEXT = r"^([tT]([rR][uU][eE])?|[fF]([aA][lL][sS][eE])?|[yY]([eE][sS])?|[nN]([oO])?|[oO][nN]|[oO][fF][fF]|0|1)$"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -17,8 +18,9 @@ from agent_eval_host import exchanges as requests
 from agent_eval_host.errors import causes, http_status
 from agent_eval_host.exchanges import Exchange, Exchanges, address_of, is_loopback
 from agent_eval_host.model_errors import cause_of, is_transport
+from agent_eval_host.tool_sources import server_of
 from agent_eval_host.turns import AskedServer, Turn, current_turn
-from agent_eval_host.values import LONGEST_MESSAGE, cut
+from agent_eval_host.values import LONGEST_MESSAGE, cut, text_of
 
 _REQUESTS = (
     ("tools.mcp_tool.mcp_toolset", "McpToolset", "get_tools"),
@@ -30,6 +32,7 @@ _REQUESTS = (
 _LATE = "no answer in time"
 _NO_ANSWER = {408: _LATE, -32_001: _LATE, -32_000: "connection closed without an answer"}
 """Codes of errors that the clients of MCP make themselves, if the server has not sent them."""
+_LONGEST_NAME = 200
 _MOST_SENT = 100
 """Requests of a session that are remembered."""
 _TEMPORARY = frozenset({401, 403, 408, 425, 429})
@@ -38,11 +41,37 @@ _TEMPORARY = frozenset({401, 403, 408, 425, 429})
 def watch() -> None:
     """Makes turns record which servers fail. Call it when the agent has been loaded."""
     requests.watch()
+    toolset = importlib.import_module("google.adk.tools.base_toolset").BaseToolset
+    toolset.get_tools_with_prefix = _reporting(toolset.get_tools_with_prefix)
     for module, name, method in _REQUESTS:
         cls = getattr(sys.modules.get(f"google.adk.{module}"), name, None)
         if cls is not None and method in vars(cls):
             wrapped = _watched_stream if name == "RemoteA2aAgent" else _watched
             setattr(cls, method, wrapped(vars(cls)[method]))
+
+
+def _reporting(body: Callable[..., Any]) -> Callable[..., Any]:
+    """Records which toolsets have raised: ADK logs it, and goes on without their tools."""
+
+    @functools.wraps(body)
+    async def get_tools_with_prefix(toolset: Any, context: Any = None) -> Any:
+        try:
+            return await body(toolset, context)
+        except Exception as error:
+            agent, name = text_of(getattr(context, "agent_name", "")), _name_of(toolset)
+            current_turn().lost_toolsets[agent, name] = error
+            raise
+
+    return get_tools_with_prefix
+
+
+def _name_of(toolset: Any) -> str:
+    """The class of a toolset; of MCP also the program, or the address."""
+    known = dict(server_of(toolset))
+    place = known.get("server.command") or known.get("server.url") or ""
+    words = [place if "://" not in place else address_of(place), *(known.get(f"server.args[{n}]") for n in range(2))]
+    server = " ".join(str(word) for word in words if word)
+    return cut(f"{type(toolset).__name__} ({server})" if server else type(toolset).__name__, _LONGEST_NAME)
 
 
 def lost(turn: Turn) -> tuple[str, str] | None:

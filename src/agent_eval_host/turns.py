@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_eval_host.exchanges import Exchanges, is_loopback
 from agent_eval_host.frames import own_line, stack_of, where_it_hangs
-from agent_eval_host.values import plain
+from agent_eval_host.values import LONGEST_MESSAGE, cut, plain, text_of
 
 running_turn: contextvars.ContextVar[Turn | None] = contextvars.ContextVar("agent_eval_turn", default=None)
 
@@ -142,6 +142,7 @@ class Turn:
         self.calls = 0  # completed model calls
         self.asking_servers: dict[tuple[str, str], AskedServer] = {}  # by request
         self.lost_servers: dict[tuple[str, str], tuple[AskedServer, str]] = {}  # those without an answer, and why
+        self.lost_toolsets: dict[tuple[str, str], BaseException] = {}  # by agent and name: what they raised
         self.replayed: set[str] = set()  # ids of tool calls that the gate answered
         self.asking: set[concurrent.futures.Future[Any]] = set()  # what the gate is asked
         self._open: dict[tuple[str, Any], Call] = {}
@@ -202,7 +203,16 @@ class Turn:
         """The time, the calls that ended, and the first request of each agent."""
         spans = [call.span(self.began, self.replayed) for call in sorted(self._ended, key=lambda call: call.began)]
         duration = time.monotonic() - self.began
-        return {"started_at": self.wall, "duration": duration, "spans": spans, "requests": self._asked()}
+        lost = [
+            {
+                "agent": agent,
+                "toolset": toolset,
+                "error": cut(f"{type(error).__name__}: {text_of(error)}", LONGEST_MESSAGE),
+            }
+            for (agent, toolset), error in self.lost_toolsets.items()
+        ]
+        facts = {"started_at": self.wall, "duration": duration, "spans": spans, "requests": self._asked()}
+        return {**facts, "lost_toolsets": lost} if lost else facts
 
     def measured(self) -> dict[str, Any]:
         """The same of a turn that is over, with the seconds awaiting a model, and in tools without awaiting a model.

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, FiniteFloat, NonNegativeFloat, PositiveInt
 
-from agent_eval.core.invocation import Raised, Span
+from agent_eval.core.invocation import LostToolset, Raised, Span
 from agent_eval.core.wire import WireModel
 
 _Name = Annotated[str, Field(max_length=4_000)]
@@ -339,6 +339,7 @@ class TurnFacts(_Message):
     requests: list[AgentRequest] = Field(default_factory=list)
     spans: list[Span] | None = None
     """Each model and tool call; None from an agent that is not in a host of ours."""
+    lost_toolsets: list[LostToolset] = Field(default_factory=list)
 
 
 class RubricResult(_Message):

@@ -144,6 +144,21 @@ class Span(WireModel):
     """What a tool raised, whether or not the agent went on."""
 
 
+class LostToolset(WireModel):
+    """A toolset that raised when google-adk asked for its tools. The agent ran without them."""
+
+    agent: str = ""
+    toolset: str
+    """Its class; of an MCP server also the program or the address."""
+    error: str
+    """The exception with its message."""
+
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether it has no tools by design, as that of a frontend (`AGUIToolset`)."""
+        return self.error.startswith("NotImplementedError")
+
+
 class Invocation(WireModel):
     """One turn, expected or actual."""
 
@@ -164,11 +179,13 @@ class Invocation(WireModel):
     """What events of an actual turn reported, in order. No criterion and no judge sees it, as in ADK."""
     node_output: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether a workflow's node returned a value, and nothing answered. Only of an actual turn; not in ADK's format."""
+    lost_toolsets: list[LostToolset] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """Of an actual turn. Not in ADK's format."""
 
 
 def adk_value(turn: Invocation) -> dict[str, Any]:
     """The turn as JSON that ADK's `Invocation` accepts: without what only we record."""
-    value = turn.model_dump(mode="json", exclude_none=True, exclude={"spans", "errors", "node_output"})
+    value = turn.model_dump(mode="json", exclude_none=True, exclude={"spans", "errors", "node_output", "lost_toolsets"})
     data = value.get("intermediate_data") or {}
     for event in data.get("invocation_events", ()):
         event.pop("branch", None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.core.process import collector_paused
+from agent_eval.core.text import shorten
 from agent_eval.results import BASE_RECORDINGS, Recording
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from agent_eval.results import RunReport
     from agent_eval.runner import Plan
 
+_LONGEST_ERROR = 300
 _LOG = logging.getLogger(__name__)
 
 
@@ -47,6 +49,23 @@ def add_causes(
     except Exception as error:
         _LOG.debug("The causes could not be found", exc_info=True)
         report.notices.append(say("causes-unknown", kind=type(error).__name__))
+
+
+def toolset_warnings(report: RunReport) -> list[str]:
+    """A sentence for each toolset without which agents ran: google-adk only logs that it raised."""
+    from agent_eval.report.phrases import say
+    from agent_eval.report.views import one_line
+
+    cases: dict[tuple[str, str, str], dict[str, None]] = {}
+    for case in (*report.cases, *report.confirmations):
+        for lost in (lost for run in case.runs for lost in run.lost_toolsets):
+            error = shorten(one_line(lost.error.strip().split("\n")[0]), _LONGEST_ERROR)
+            key = one_line(lost.agent), one_line(lost.toolset), error
+            cases.setdefault(key, {}).setdefault(case.eval_id)
+    return [
+        say("toolset-lost", owner=agent, subject=toolset, message=error, cases=[*names])
+        for (agent, toolset, error), names in cases.items()
+    ]
 
 
 def _runs_of(

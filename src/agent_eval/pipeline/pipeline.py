@@ -23,7 +23,7 @@ from agent_eval.core.process import FULL, Begun
 from agent_eval.evalset.models import Suite
 from agent_eval.pipeline._agents import add_changes, agent_trees
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
-from agent_eval.pipeline._causes import add_causes
+from agent_eval.pipeline._causes import add_causes, toolset_warnings
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
 from agent_eval.pipeline._draft import Draft, died_with_others, draft_report, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
@@ -265,6 +265,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         said = [reason.data.get("because") for reason in verdict.reasons]  # The first note of an advisory gate.
         worst = [text(note, branch) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
         report.warnings = worst + died_with_others(report)
+        report.warnings += toolset_warnings(report)
         report.notices += [
             *pass_rates_notices(report.pass_rates),
             *spending(models, planned.bill, report, planned.parts),

@@ -47,7 +47,8 @@ def result_of_run(recording: Recording, status: CaseStatus) -> RunResult:
     """What a recording says about its run, in fields of the same names."""
     shared = RunResult.model_fields.keys() & Recording.model_fields.keys()
     facts = {name: getattr(recording, name) for name in shared}
-    return RunResult(**facts, status=status, turns=len(recording.invocations))
+    lost = {(each.agent, each.toolset): each for turn in recording.all_turns for each in turn.lost_toolsets}
+    return RunResult(**facts, status=status, turns=len(recording.invocations), lost_toolsets=list(lost.values()))
 
 
 def _is_skipped(reason: Reason | None) -> bool:

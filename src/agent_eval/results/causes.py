@@ -23,6 +23,7 @@ CauseCode = Literal[
     "sub-agent",
     "exception",
     "deadline",
+    "toolset",
     "answer",
     "answer-change",
     "criterion",

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, computed_field, model_validator
 
+from agent_eval.core.invocation import LostToolset
 from agent_eval.core.wire import WireModel
 from agent_eval.results.causes import AgentChange, AgentTree, CauseReport
 from agent_eval.results.comparison import BaselineReport, ComparisonReport, RuleChangesReport
@@ -178,6 +179,8 @@ class RunResult(ReportModel):
     """How its tool calls were answered; None: all tools ran (neither `replay` nor `record`)."""
     stop_reason: str | None = None
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""
+    lost_toolsets: list[LostToolset] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """Toolsets without which its agents ran, since they raised."""
 
     @property
     def replayed(self) -> bool:

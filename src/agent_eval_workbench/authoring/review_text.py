@@ -113,6 +113,10 @@ def tool_trouble(proposal: Proposal) -> dict[str, list[int]]:
         "A tool returned an error": _turns_with(proposal, lambda response: response.is_error),
         "A tool returned nothing": _turns_with(proposal, lambda response: response.is_empty),
     }
+    for number, turn in enumerate(proposal.run.invocations, start=1):
+        for lost in (each for each in turn.lost_toolsets if not each.is_placeholder):
+            error = shorten(safe(lost.error.split("\n")[0]), _LINE)
+            trouble.setdefault(f"{safe(lost.toolset)} had no tools ({error})", []).append(number)
     return {text: turns for text, turns in trouble.items() if turns}
 
 

@@ -36,6 +36,7 @@ from agent_eval_workbench.recording.live import (
 from agent_eval_workbench.recording.new_cases import (
     Draft,
     config_of,
+    failed_tools,
     most_typical_take,
     new_cases,
     score_lines,
@@ -294,6 +295,7 @@ class _Recorder:
         form = CaseForm(expect=self.arguments.expect, form=self.arguments.form or target.form)
         conversations = [item.conversation for item in recorded]
         cases, written, problems = new_cases(target, conversations, form)
+        problems += failed_tools(cases, conversations, target.name, str(self.settings.output / "logs"))
         log_problems([*target.notices, *problems], self.io)
         shown = [case.model_dump(mode="json", exclude_unset=True, exclude_none=True) for case in cases]
         text = "\n".join(json.dumps(case, indent=2, ensure_ascii=False) for case in shown)

@@ -12,12 +12,12 @@ from typing import Any
 
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.problem import Problem, Severity, has_error
-from agent_eval.core.text import listed, plural
+from agent_eval.core.text import listed, plural, shorten
 from agent_eval.evalset.models import EvalCase, EvalConfig
 from agent_eval_workbench.recording.live import Take
 from agent_eval_workbench.recording.stored import masks_in
 from agent_eval_workbench.recording.target import Refused, Target, checked_text
-from agent_eval_workbench.sources.cases import CaseForm, eval_cases
+from agent_eval_workbench.sources.cases import CaseForm, eval_cases, tool_failures
 from agent_eval_workbench.sources.conversation import Conversation
 
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}")
@@ -27,6 +27,7 @@ _CARD = range(13, 20)
 """Digits of a card number (ISO/IEC 7812-1)."""
 _LONGEST = 100_000
 _PLACES = 10
+_LONGEST_ERROR = 300
 
 
 def personal_data(cases: Sequence[EvalCase], name: str) -> list[Problem]:
@@ -154,6 +155,34 @@ def new_cases(
             )
     problems += masks_in(cases, target.name) + personal_data(cases, target.name)
     return cases, text, problems
+
+
+def failed_tools(
+    cases: Sequence[EvalCase], conversations: Sequence[Conversation], name: str, logs: str
+) -> list[Problem]:
+    """A warning for each case in which tools or toolsets failed.
+
+    Args:
+        cases: New cases.
+        conversations: What they are made of.
+        name: Their file.
+        logs: Where the agent's logs are.
+    """
+    problems = []
+    for case, conversation in zip(cases, conversations, strict=False):
+        found = dict(failure for turn in conversation.turns for failure in tool_failures(turn))
+        failures = [f"{each}: {shorten(error.split(chr(10))[0], _LONGEST_ERROR)}" for each, error in found.items()]
+        if failures:
+            problems.append(
+                Problem(
+                    severity=Severity.WARNING,
+                    code="record-tool-failed",
+                    message=f"In the case `{case.eval_id}` tools failed: {listed(failures, _PLACES)}",
+                    hint=f"If that is not what the case is about, fix it and record again. The agent's log: {logs}",
+                    file=name,
+                )
+            )
+    return problems
 
 
 @dataclass(frozen=True, kw_only=True)

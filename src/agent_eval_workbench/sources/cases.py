@@ -41,6 +41,8 @@ class CaseForm:
     """`flat`: lists of calls, responses and texts; `events`: the events of the turn in order."""
 
 
+_NO_TOOL = "Invoking `"
+"""How google-adk's response begins to a call of a tool that the agent does not have."""
 DEFAULT_FORM = CaseForm()
 """Calls and answers, in flat lists."""
 
@@ -92,10 +94,32 @@ def expected_turn(turn: Invocation, form: CaseForm = DEFAULT_FORM) -> Invocation
     inside = _flat(turn, form.expect) if form.form == "flat" else _events(turn, form.expect)
     if inside is not None:
         fields["intermediate_data"] = inside
-    answer = None if turn.final_response is None else _kept(turn.final_response, "model")
+    answer = None if turn.final_response is None or _quotes_adk(turn) else _kept(turn.final_response, "model")
     if answer is not None and answer.parts and "final" in form.expect:
         fields["final_response"] = answer
     return Invocation(**fields)
+
+
+def tool_failures(turn: Invocation) -> list[tuple[str, str]]:
+    """The toolsets and tools of a turn that failed, each with its error."""
+    failures = [(lost.toolset, lost.error) for lost in turn.lost_toolsets]
+    responses = (each for each in tool_responses(turn.intermediate_data) if each.is_error)
+    return failures + [(each.name or "a tool", _error_of(each)) for each in responses]
+
+
+def _error_of(response: FunctionResponse) -> str:
+    value = response.response or {}
+    return str(value.get("error") or value.get("error_message") or value.get("message") or value)
+
+
+def _quotes_adk(turn: Invocation) -> bool:
+    """Whether the answer is what ADK or a toolset says of tools that are missing, which is nothing to expect."""
+    said = "" if turn.final_response is None else text_of(turn.final_response)
+    errors = [lost.error.partition(": ")[2].strip() for lost in turn.lost_toolsets]
+    errors += [
+        error for _, error in tool_failures(turn) if error.startswith(_NO_TOOL) and " failed as no tool" in error
+    ]
+    return any(error and (error in said or error.split("\n")[0] in said) for error in errors)
 
 
 def _flat(turn: Invocation, expect: frozenset[str]) -> IntermediateData | None:

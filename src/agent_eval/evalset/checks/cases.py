@@ -51,7 +51,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
 def _recorded_keys(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
     """Keys of recordings, which ADK rejects in an eval file."""
     for number, turn in enumerate(case.conversation or ()):
-        for key in sorted({"spans", "errors", "node_output"} & turn.model_fields_set):
+        for key in sorted({"spans", "errors", "node_output", "lost_toolsets"} & turn.model_fields_set):
             yield file.error(
                 "unknown-key",
                 f"`{key}` is not a key of an invocation.",

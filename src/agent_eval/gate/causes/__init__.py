@@ -38,7 +38,7 @@ _MOST_CAUSES = 20
 _NOISE = 0.2
 """Share of the cases in which two runs of the base branch may differ by a key."""
 _PRECISION, _LEAST_PRECISION, _P = 0.8, 0.4, 0.05
-_STRONG = frozenset({"exception", "deadline", "tool-error", "tool-empty", "sub-agent"})
+_STRONG = frozenset({"exception", "deadline", "tool-error", "tool-empty", "sub-agent", "toolset"})
 _GENERAL = frozenset({"tool-response", "call-argument", "call-missing", "call-extra"})
 """Codes of which a key with a tool alone says less, and needs one case more."""
 _LAST = frozenset({"answer", "answer-change", "criterion"})

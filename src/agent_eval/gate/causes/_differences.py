@@ -72,6 +72,10 @@ def _same_error(run: Side, other: Side) -> bool:
 
 def _in_turn(number: int, run: Side, other: Side, error: RunError | None) -> Iterator[Difference]:
     turn, there = run.turns[number], other.turns[number]
+    lost_there = {lost.toolset for lost in there.lost}
+    for lost in (lost for lost in turn.lost if lost.toolset not in lost_there):
+        data = CauseData(agent=lost.agent, tool=lost.toolset, actual=lost.error)
+        yield Difference(at=(number, -1.0), keys=(("toolset", lost.toolset),), data={("toolset", lost.toolset): data})
     last = len(turn.calls) - 1
     alignment = align([call.call for call in there.calls], [call.call for call in turn.calls])
     pairs = sorted([*alignment.matched, *alignment.moved, *alignment.changed], key=lambda pair: pair[1])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.core.content import FunctionCall, text_of
-from agent_eval.core.invocation import Invocation, contents_of, tool_calls
+from agent_eval.core.invocation import Invocation, LostToolset, contents_of, tool_calls
 from agent_eval.gate.causes import _values as values
 from agent_eval.results import CauseData, Recording, RunError
 
@@ -82,6 +82,8 @@ class Turn:
     agents: Collection[str]
     """The authors of its events."""
     knows_calls: bool = True
+    lost: Sequence[LostToolset] = ()
+    """Toolsets without which it took place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,4 +156,4 @@ def _turn(turn: Invocation, *, knows_calls: bool) -> Turn:
                     place = places.popleft()
                     calls[place] = dataclasses.replace(calls[place], response=answered.response)
     answer = None if turn.final_response is None else text_of(turn.final_response)
-    return Turn(calls=calls, answer=answer, agents=agents, knows_calls=knows_calls)
+    return Turn(calls=calls, answer=answer, agents=agents, knows_calls=knows_calls, lost=turn.lost_toolsets)

@@ -191,6 +191,10 @@ def _deadline(cause: CauseReport, base: str) -> str:
     return f"{_name(cause.data.tool)} had not returned {after}"
 
 
+def _toolset(cause: CauseReport, base: str) -> str:
+    return f"{_name(cause.data.tool)} has no tools: {_cut(cause.data.actual or '', _LONG_VALUE)}"
+
+
 def _answer(cause: CauseReport, base: str) -> str:
     return f'{plural(len(cause.cases), "case")} answer "{_cut(cause.data.actual or "", _LONG_VALUE)}"'
 
@@ -246,6 +250,7 @@ _SENTENCES: Mapping[str, Callable[[CauseReport, str], str]] = {
     "sub-agent": _sub_agent,
     "exception": _exception,
     "deadline": _deadline,
+    "toolset": _toolset,
     "answer": _answer,
     "answer-change": _answer_change,
     "criterion": _criterion,
@@ -262,6 +267,7 @@ _LINES: Mapping[str, Callable[[CauseData], str]] = {
     "sub-agent": _sub_agent_line,
     "exception": _exception_line,
     "deadline": lambda data: f"{_name(data.tool)} does not return in time",
+    "toolset": lambda data: f"{_name(data.tool)} has no tools",
     "answer": lambda data: "the same answer",
     "answer-change": _answer_change_line,
     "criterion": lambda data: f"{_measure(data)} says no",

@@ -12,7 +12,7 @@ from agent_eval.gate.verdict import NO_SECRETS
 from agent_eval.report.phrases._causes import place_reference
 from agent_eval.report.phrases._words import as_often
 from agent_eval.report.phrases.rule_changes import base_name
-from agent_eval.report.views import NEVER_RAN, Reference, has_cause
+from agent_eval.report.views import NEVER_RAN, Reference, has_cause, one_line
 from agent_eval.report.views.digest import case_name, with_status
 from agent_eval.report.views.grouping import View, change_counts
 from agent_eval.report.views.links import file_reference
@@ -104,7 +104,8 @@ def next_text(steps: Sequence[Step]) -> str:
 def can_accept(view: View) -> bool:
     """Whether cases fail by what the agent did, so that it may be the new expectation."""
     failing = [*view.groups.worse, *view.groups.failed]
-    return any(case.status == "failed" and not has_cause(case) for case in failing)
+    lacking = {case.case_id for case in failing if any(run.lost_toolsets for run in case.runs)}
+    return any(case.status == "failed" and not has_cause(case) and case.case_id not in lacking for case in failing)
 
 
 def again_helps(view: View) -> bool:
@@ -213,8 +214,11 @@ def _failed(view: View) -> Iterator[Step]:
         yield "follow the hint on " if dead.advice else "fix "
         yield _at(dead.file, dead.line)
         return
+    lost = next((lost for case in failing for run in case.runs for lost in run.lost_toolsets), None)
     places, one_of = _places(report, failing)
-    if places:
+    if lost is not None:
+        yield f"see why {shorten(one_line(lost.toolset), _NAME)} has no tools"
+    elif places:
         yield from _look_at(places, one_of=one_of)
     elif failing or sorted_out.still:
         case = [*failing, *sorted_out.still][0]

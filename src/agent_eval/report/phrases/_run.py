@@ -80,6 +80,11 @@ def runs_reused(count: int) -> str:
     return f"{plural(count, 'run')} taken from the journal of an earlier run"
 
 
+def toolset_lost(owner: str, subject: str, message: str, cases: Sequence[str]) -> str:
+    runs = listed(cases, MOST_NAMES)
+    return f"{owner or 'The agent'} ran without the tools of {subject}, which raised {message} ({runs}; see its log)"
+
+
 def died_with_others(cases: Sequence[str], before: Sequence[str]) -> str:
     runs = plural(len(cases), "run that does not end it alone", "runs that do not end it alone")
     return (

@@ -129,6 +129,11 @@ def _file_suite(
             f"agent-change.{number}": shorten(message, _LONGEST_MESSAGE)
             for number, message in enumerate(changes, start=1)
         }
+    lost = {each.toolset: each.error for case in cases for run in case.runs for each in run.lost_toolsets}
+    properties |= {
+        f"lost-toolset.{number}": shorten(f"{toolset}: {error}", _LONGEST_MESSAGE)
+        for number, (toolset, error) in enumerate(lost.items(), start=1)
+    }
     excused = {case.case_id: case.eval_id for case in cases if grouping.is_excused(case, report, blocking)}
     if excused:
         properties["not-blocking"] = shorten(", ".join(excused.values()), _LONGEST_MESSAGE)
