@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -498,6 +499,39 @@ def test_faults__an_agent_that_kills_its_hosts_in_each_run(tmp_path: Path) -> No
         # One may be killed by another one while it loads.
         assert {case.reason.code for case in done.report.cases if case.reason} <= {"agent-crash", "agent-import"}
         assert repository.left_behind() == []
+
+
+TINY = """from google.adk.agents import BaseAgent
+from google.adk.events import Event
+from google.genai import types
+class Bot(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        yield Event(author=self.name, content=types.Content(role="model", parts=ctx.user_content.parts))
+root_agent = Bot(name="bot")
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(sys.platform != "linux", reason="it finds them in /proc")
+def test_many_agents__two_hundred_in_little_memory(tmp_path: Path) -> None:
+    """Each in a new interpreter, of which all at once would take 20 GB."""
+    with repository_in(tmp_path / "repo", new_hosts=True) as repository:
+        for number in range(200):
+            repository.write({f"a{number}/agent.py": TINY})
+            repository.evals(f"a{number}/tiny.test.json", {f"c{number}": "hi"})
+        process = repository.start("run", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        peak = 0
+        while process.poll() is None:
+            pages = 0
+            for pid in repository.hosts():
+                with contextlib.suppress(OSError, IndexError):
+                    pages += int(Path(f"/proc/{pid}/statm").read_text("utf-8").split()[1])
+            peak = max(peak, pages * os.sysconf("SC_PAGE_SIZE"))
+            time.sleep(0.2)
+        results = json.loads((repository.root / "agent-eval-results" / "results.json").read_text("utf-8"))
+        assert process.returncode == 0, results["reasons"]
+        assert {case["status"] for case in results["cases"]} == {"passed"}
+        assert 0 < peak < 3 * 2**30
 
 
 # Pipes, devices and links in the place of files that a user or a pull request gives: an error, never a wait.

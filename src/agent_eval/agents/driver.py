@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent_eval.agents.loading import LoadQueue
+
 if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
@@ -100,6 +102,8 @@ class DriverContext:
     """Is notified of the answers of the agents' models."""
     turn_timeout: float
     """Seconds."""
+    loads: LoadQueue = field(default_factory=LoadQueue)
+    """Where processes wait for their turn to load."""
     asks_for_tools: bool = False
     """Whether tools may be answered from a recording (`replay`, `record`)."""
     asks_for_models: bool = False

@@ -184,7 +184,7 @@ class Agent(Protocol):
         ...
 
     async def close(self) -> None:
-        """Ends everything that belongs to the agent. Never raises."""
+        """Ends everything that belongs to the agent. Never raises. One with processes here can be started again."""
         ...
 
 
@@ -315,6 +315,10 @@ class _Failure(Exception, Generic[Kind]):
 
 class AgentFailure(_Failure[FailureKind]):
     """A turn, a session or the agent as a whole failed."""
+
+
+class LateLoad(AgentFailure):
+    """A process did not load in time, which a busy machine may have caused."""
 
 
 EnvironmentFailure = functools.partial(AgentFailure, kind=FailureKind.ENVIRONMENT)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._bill import Bill
     from agent_eval.results import CaseReport
     from agent_eval.runner import Journal, Plan, Tapes
+    from agent_eval.runner.roster import Roster
     from agent_eval.settings import Settings
 
 
@@ -69,6 +70,8 @@ class Checkout(Resources):
     agents: Mapping[str, Agent]
     """By the plan's keys; each is started by the first plan that needs it."""
     isolation: Isolation
+    roster: Roster | None = None
+    """Starts the agents."""
     described: Mapping[str, Sequence[AgentDescribed]] = field(default_factory=dict)
     """What each agent is, by the plan's keys; empty until it has started."""
     reused: int = 0
@@ -147,6 +150,7 @@ class Checkout(Resources):
         execution = Execution(
             plan=plan,
             agents=self.agents,
+            roster=self.roster,
             journal=self.journal,
             limits=Limits(
                 concurrency=self.limiter.most,
@@ -230,6 +234,8 @@ async def open_checkout(
 ) -> AsyncIterator[Checkout]:
     """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
     described: dict[str, list[AgentDescribed]] = {}
+    from agent_eval.runner.roster import Roster
+
     limiter = resources.limiter
     if choices.only_recorded:
         resources.bill = None
@@ -240,5 +246,6 @@ async def open_checkout(
             context=context,
             agents=agents,
             isolation=isolation,
+            roster=Roster(agents=agents, limited={each.path for each in choices.by_file.values() if each.in_python}),
             **vars(resources),
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
+from agent_eval.agents.loading import LoadQueue
 from agent_eval.agents.messages import AgentDescribed
 from agent_eval.agents.protocol import Agent
 from agent_eval.agents.sandbox import (
@@ -55,6 +56,8 @@ class RunContext:
     """Set it to end the run early with the results so far."""
     setting_up: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while `agent-setup` runs: two at once would disturb each other."""
+    loads: LoadQueue = field(default_factory=LoadQueue)
+    """Where the agents' processes wait for their turn to load."""
     source_url: str | None = None
     """Where the tested files can be read, e.g. `https://github.com/o/r/blob/SHA`."""
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -140,6 +143,7 @@ async def open_agents(
         else default_cache_dir(context.environ, isolation.sandbox.user),
         log_dir=settings.output / LOGS,
         log=context.log,
+        loads=context.loads,
         limiter=limiter,
         turn_timeout=settings.turn_timeout,
         asks_for_tools=settings.tape_mode != "live",

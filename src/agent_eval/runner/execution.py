@@ -20,6 +20,7 @@ from agent_eval.runner.fingerprints import session_of
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan, PlannedCase
 from agent_eval.runner.replay import CaseTools, Tapes
+from agent_eval.runner.roster import Roster
 from agent_eval.runner.usage import usage_of
 from agent_eval.simulation import CODES as SIMULATOR_CODES
 from agent_eval.simulation import SimulatorFailure, Stop, user_of
@@ -83,6 +84,8 @@ class Execution:
     used_up: Callable[[], RunError | None] = lambda: None
     """Why no further run may begin. Other executions may spend the same budget, so it is asked before each run."""
     on_progress: Callable[[Progress], None] = lambda _: None
+    roster: Roster | None = None
+    """Starts the agents; None: a new one."""
     fails: Callable[[CaseReport], bool] = lambda case: case.status == "failed"
     """Whether a case ends the run with fail-fast."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -148,25 +151,27 @@ class Execution:
         await asyncio.gather(*(self._reuse(planned_runs, waiting) for _ in reusing))
         if self._is_used_up() or self._halt is not None:
             return
-        starting = {
-            key: asyncio.create_task(self._start(key)) for key in dict.fromkeys(case.agent for case, _ in waiting)
-        }
         if not self.limits.fail_fast:
             # A long run that begins last would keep the others' slots empty. The report keeps the plan's order.
             waiting.sort(key=lambda item: -self.plan.weights.get(item[0].case_id, 0.0))
+        roster = self.roster or Roster(agents=self.agents)
+        self._failures = roster.failures
+        first = {case.agent: place for place, (case, _) in reversed(list(enumerate(waiting)))}
+        if len(first) > roster.most:  # Each starts once if its runs follow each other.
+            waiting.sort(key=lambda item: first[item[0].agent])
         queue = iter(waiting)
         # A task for each of 10,000 runs would cost more than the runs. There are more workers than concurrency slots: a
         # run that waits for a judge or for the retry of a model call does not occupy a slot. With fail-fast each run is
         # scored before the next one begins, so there are as many workers as slots now.
         many = self.limiter.size if self.limits.fail_fast else most
-        workers = [asyncio.create_task(self._worker(queue, starting)) for _ in range(min(many, len(waiting)))]
-        tasks = [*starting.values(), *workers]
+        workers = [asyncio.create_task(self._worker(queue, roster)) for _ in range(min(many, len(waiting)))]
         try:
-            await asyncio.gather(*tasks)
+            await asyncio.gather(*workers)
         finally:
-            for task in tasks:
+            for task in workers:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*workers, return_exceptions=True)
+            await roster.stop()
 
     async def _reuse(self, runs: Iterable[tuple[PlannedCase, int]], waiting: list[tuple[PlannedCase, int]]) -> None:
         """Scores the recordings of an earlier process; the other runs are added to `waiting`, in their order."""
@@ -178,30 +183,22 @@ class Execution:
                 self.reused += 1
                 await self._note(planned, await self._score(planned, recording))
 
-    async def _start(self, key: str) -> None:
-        try:
-            await self.agents[key].start()
-        except AgentFailure as failure:
-            self._failures[key] = failure
-
-    async def _worker(
-        self, queue: Iterable[tuple[PlannedCase, int]], starting: Mapping[str, asyncio.Task[None]]
-    ) -> None:
+    async def _worker(self, queue: Iterable[tuple[PlannedCase, int]], roster: Roster) -> None:
         for planned, run in queue:
             if self._halt is not None:
                 return
-            await asyncio.shield(starting[planned.agent])
-            unready = await self._unready(planned)
-            if unready is None:
-                async with self.limiter.slot() as place:
-                    if self._is_used_up():
-                        return
-                    recording = await self._record(planned, run, place)
-                self.journal.add(recording)
-                self.bill(recording)
-            else:  # The agent was not called, so there is nothing to resume from.
-                recording = await self._record(planned, run, error=unready)
-            await self._note(planned, await self._score(planned, recording))
+            async with roster.running(planned.agent):
+                unready = await self._unready(planned)
+                if unready is None:
+                    async with self.limiter.slot() as place:
+                        if self._is_used_up():
+                            return
+                        recording = await self._record(planned, run, place)
+                    self.journal.add(recording)
+                    self.bill(recording)
+                else:  # The agent was not called, so there is nothing to resume from.
+                    recording = await self._record(planned, run, error=unready)
+                await self._note(planned, await self._score(planned, recording))
 
     async def _unready(self, planned: PlannedCase) -> RunError | None:
         """Why the custom metrics of a case can't be called. Checked before the agent makes paid model calls."""

@@ -36,7 +36,7 @@ from agent_eval.evalset.models import (
     EvalConfig,
     LoadedFile,
 )
-from agent_eval.results import CaseHistory, CaseReport, RunError
+from agent_eval.results import RunError
 from agent_eval.runner.fingerprints import (
     MetricIdentity,
     case_fingerprint,
@@ -50,6 +50,7 @@ from agent_eval.simulation import simulator_options
 
 if TYPE_CHECKING:
     from agent_eval.criteria.judged import Judge
+    from agent_eval.results import CaseHistory, CaseReport
 
 NO_JUDGE = "There is no key for any judge of its criteria"
 """Why a case is not run, or says nothing."""

@@ -166,7 +166,9 @@ class AdkAgent:
             return slot.host
 
     async def _new_host(self) -> HostProcess:
-        host = await HostProcess.start(self._spec, f"{self._log_name}-{next(self._numbers)}")
+        host = await self._spec.loads.load(
+            lambda: HostProcess.start(self._spec, f"{self._log_name}-{next(self._numbers)}")
+        )
         if self._closed:
             await host.close()
             raise AgentFailure("The agent was closed.", kind=FailureKind.CRASH)
@@ -392,6 +394,7 @@ class ManagedAdkAgent:
             asks_for_tools=self._context.asks_for_tools,
             asks_for_models=self._context.asks_for_models,
             described=self._spec.described,
+            loads=self._context.loads,
         )
 
     async def _get_interpreter(self) -> AgentInterpreter:
@@ -433,10 +436,12 @@ class ManagedAdkAgent:
         """Ends the processes of the agent and of its metrics."""
         if self._interpreter is not None and not self._interpreter.done():
             self._interpreter.cancel()
-        if self._metrics is not None:
-            await self._metrics.close()
-        if self._agent is not None:
-            await self._agent.close()
+        self._environment = dict(self.provenance)
+        metrics, agent, self._metrics, self._agent = self._metrics, self._agent, None, None
+        if metrics is not None:
+            await metrics.close()
+        if agent is not None:
+            await agent.close()
 
 
 def _log_folder(agent_path: str, root: Path) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_eval.agents.host.outage import ModelOutages
+from agent_eval.agents.loading import LoadQueue
 from agent_eval.agents.messages import AgentDescribed, Waiting
 from agent_eval.agents.protocol import AgentFailure, CallDecider, FailureKind
 from agent_eval.agents.sandbox import Sandbox
@@ -47,6 +48,8 @@ class HostSpec:
     """Whether the hosts ask before ADK runs the body of a tool."""
     asks_for_models: bool = False
     """Whether they ask before a model is called."""
+    loads: LoadQueue = field(default_factory=LoadQueue)
+    """Where they wait for their turn to load."""
     described: list[AgentDescribed] | None = None
     """Receives the agents of the tree, from one of the hosts; None if no one needs them."""
 

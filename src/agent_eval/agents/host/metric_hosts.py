@@ -233,7 +233,8 @@ class MetricHosts:
         if self._failure is not None:
             raise self._failure.copy()
         try:
-            host = await HostProcess.start(await self._spec(), f"{self._name}-{next(self._numbers)}")
+            spec = await self._spec()
+            host = await spec.loads.load(lambda: HostProcess.start(spec, f"{self._name}-{next(self._numbers)}"))
         except AgentFailure as failure:
             self._failure = MetricFailure(
                 f"Custom metrics can't be run: {failure.message.rstrip('.')}",

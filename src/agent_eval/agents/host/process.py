@@ -43,7 +43,7 @@ from agent_eval.agents.messages import (
     ToolsetListed,
     Waiting,
 )
-from agent_eval.agents.protocol import AgentFailure, CallDecider, EnvironmentFailure, FailureKind, Owner
+from agent_eval.agents.protocol import AgentFailure, CallDecider, EnvironmentFailure, FailureKind, LateLoad, Owner
 from agent_eval.agents.sandbox import kill_group, kill_now
 
 ADAPTERS = (PROGRAM.with_name("agent_eval_deepeval.py"),)
@@ -105,7 +105,7 @@ class HostProcess:
             name: Name of the log file.
 
         Raises:
-            AgentFailure: The process can't be started, or the agent can't be loaded.
+            AgentFailure: The process can't be started, or the agent can't be loaded; a LateLoad if that takes too long.
         """
         host = cls(spec, HostLog(spec.log_dir / f"{name}.log", masker=spec.masker, limit=spec.log_limit))
         try:
@@ -115,7 +115,7 @@ class HostProcess:
         except TimeoutError:
             stack = await host._stack()
             await host.end(f"did not load within {spec.start_timeout:.0f} s")
-            raise AgentFailure(
+            raise LateLoad(
                 f"The agent could not be loaded within {spec.start_timeout:.0f} s.",
                 kind=FailureKind.IMPORT,
                 traceback=stack.where or None,
@@ -184,10 +184,8 @@ class HostProcess:
         params: dict[str, Any] = {"agent": spec.agent_path, "root": str(spec.root), "retry": dict(spec.retry)}
         if spec.sub_agent:
             params["sub_agent"] = spec.sub_agent
-        if spec.asks_for_tools:
-            params["tools"] = True
-        if spec.asks_for_models:
-            params["models"] = True
+        asked = {"tools": spec.asks_for_tools, "models": spec.asks_for_models}
+        params |= {name: True for name, is_asked in asked.items() if is_asked}
         if spec.role == "metrics":
             params["modules"] = {path.stem: path.read_text("utf-8") for path in ADAPTERS}
         _, answer = self._connection.ask("load", params)
