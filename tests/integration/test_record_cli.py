@@ -244,6 +244,10 @@ def test_record_from__sessions_databases_results_and_recordings(repository: Repo
         assert source == "plain.jsonl" or case["session_input"] == second["session_input"]
     shell.record("bad.evalset.json", "--from", "hostile.zip", code=2)
     shell.record("copy0.evalset.json", "--from", results.name, "--run", "2", code=2)
+    printed = json.dumps(stored["events"][1] | {"session_id": "s-1"})
+    for number, text in enumerate((f"Log setup complete\n{printed}\n", f"{printed}\n{printed}\n", f"[{printed}]")):
+        (root / f"printed{number}.jsonl").write_text(text, "utf-8")
+        shell.record("bad.evalset.json", "--from", f"printed{number}.jsonl", code=2)
     check("golden_record/from.txt", shell.text)
 
 

@@ -35,6 +35,7 @@ from agent_eval.evalset.models import SimilarityAlgorithm
 from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec
 from agent_eval.evalset.models.criterion_options import BaseCriterion
 from agent_eval.evalset.models.schema import CriterionConfig, EvalCase
+from agent_eval.results import Reason
 from agent_eval.results.report import CaseReport
 from agent_eval.runner.scoring import report_run
 
@@ -273,6 +274,15 @@ async def test_scores__of_answers() -> None:
         ways = await in_ways(WAYS, turn(text=actual), turn(text=expected))
         text += f"== {visible(json.dumps((expected, actual), ensure_ascii=False))}\n{ways}\n"
     check("golden_scored_answers.txt", text)
+
+
+@pytest.mark.parametrize(("metric", "options"), WAYS.values(), ids=WAYS)
+async def test_scores__value_of_a_workflows_last_node_is_no_answer(metric: str, options: dict[str, Any]) -> None:
+    returned = turn().model_copy(update={"node_output": True})
+    result = await score(metric, [returned], [turn(text="sunny")], **options)
+
+    assert isinstance(result, Scored) and result.score == 0
+    assert [finding.why[-1] for finding in result.findings] == [Reason.of("node-output")]
 
 
 SYMBOLS = ("👍 👎", "✅ ❌", "€ $", "→ ←", "+ -", "... !")

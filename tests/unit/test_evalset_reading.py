@@ -455,7 +455,6 @@ def test_migrate__names_answers_of_tools_that_it_leaves_out(in_evals: bool, tmp_
     [notice] = migrate(old, tmp_path / "new.evalset.json")
 
     assert (notice.severity, notice.code) == (Severity.NOTICE, "mock-output-dropped")
-    assert notice.line == old.read_text("utf-8").partition("mock_tool_output")[0].count("\n") + 1
     assert "of 2 expected calls" in notice.message
     assert "rains" not in (tmp_path / "new.evalset.json").read_text("utf-8")
 

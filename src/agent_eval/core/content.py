@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, ConfigDict, WithJsonSchema, model_validator
@@ -30,16 +30,14 @@ _BASE64 = r"^(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2}(?:==)?|[A-Za-z0-9+/_-]
 Base64Str = Annotated[str, AfterValidator(_is_base64), WithJsonSchema({"type": "string", "pattern": _BASE64})]
 
 
-_RANDOM_ARGS = {
-    "adk_request_input": (["interruptId"],),
-    "adk_request_confirmation": (["originalFunctionCall", "id"],),
-    "adk_request_credential": (
-        ["functionCallId"],
-        ["authConfig", "exchangedAuthCredential"],  # The address that the user opens, with a random `state`.
-        ["authConfig", "credentialKey"],  # Up to google-adk 1 made of `hash()`, which differs in every process.
-    ),
+_RANDOM_ARGS: dict[str | None, frozenset[str]] = {
+    "adk_request_input": frozenset({"interruptId"}),
+    "adk_request_confirmation": frozenset({"id"}),
+    # The second one has the address that the user opens, with a random `state`; up to google-adk 1 the third was made
+    # of `hash()`, which differs in every process.
+    "adk_request_credential": frozenset({"functionCallId", "exchangedAuthCredential", "credentialKey"}),
 }
-"""Arguments of google-adk's own requests that are drawn anew in every run, as paths (google-adk 1.18 to 2.13)."""
+"""Keys in the arguments of google-adk's own requests, and in their objects, that are drawn anew in every run."""
 
 
 class FunctionCall(WireModel):
@@ -56,21 +54,17 @@ class FunctionCall(WireModel):
     @model_validator(mode="after")
     def _without_random_args(self) -> Self:
         # Here, so that no case expects them, no criterion compares them, and no judge's question differs by them.
-        for path in _RANDOM_ARGS.get(self.name or "", ()):
-            if self.args is not None:
-                self.args = _without(self.args, path)
+        if self.name in _RANDOM_ARGS and self.args is not None:
+            self.args = _without(_RANDOM_ARGS[self.name], self.args)
         return self
 
 
-def _without(args: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """The object without the member at a path of camelCase keys, whichever spelling it has."""
-    kept: dict[str, Any] = {}
-    for key, value in args.items():
-        if to_camel(key) != path[0]:
-            kept[key] = value
-        elif len(path) > 1:
-            kept[key] = _without(value, path[1:]) if isinstance(value, dict) else value
-    return kept
+def _without(keys: Collection[str], args: dict[str, Any], depth: int = 2) -> dict[str, Any]:
+    """The object, and those in it, without these keys, in whichever spelling."""
+    kept = {key: value for key, value in args.items() if to_camel(key) not in keys}
+    if depth == 1:
+        return kept
+    return {key: _without(keys, item, depth - 1) if isinstance(item, dict) else item for key, item in kept.items()}
 
 
 def _is_empty(value: Any) -> bool:

@@ -121,20 +121,18 @@ def explain_single_tool(tool: str, called: Sequence[str | None], turns: int) -> 
     return bounded(summary, [Reason.of("called-instead", **counted(map(name_of, called)))] if called else [])
 
 
-def explain_response(expected: str, actual: str, rouge: Rouge, *, node_output: bool = False) -> tuple[Reason, ...]:
+def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[Reason, ...]:
     """Explains why an answer doesn't match the reference: how many words match and, if they are few, which don't.
 
     Args:
         expected: The text of the reference.
         actual: The text of the answer.
         rouge: Their score.
-        node_output: Whether there is a value of a workflow's node instead of an answer.
     """
     if not rouge.reference_tokens:
         return (Reason.of("reference-without-words", blank=not expected.strip()),)
     if not rouge.prediction_tokens:
-        empty = Reason.of("answer-without-words", blank=not actual.strip())
-        return (empty, Reason.of("node-output")) if node_output else (empty,)
+        return (Reason.of("answer-without-words", blank=not actual.strip()),)
     summary = Reason.of("words-found", **shares(rouge))
     lines = []
     ours, theirs = words(expected), words(actual)

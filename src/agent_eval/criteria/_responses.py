@@ -50,13 +50,16 @@ class ResponseMatch:
         score = rouge.f_measure
         if score >= self.threshold:
             return score, None
-        why = explain_response(reference, answer, rouge, node_output=actual.node_output)
-        return score, _finding(turn, score, reference, answer, why)
+        why = explain_response(reference, answer, rouge)
+        return score, _finding(turn, score, reference, answer, why, actual)
 
 
-def _finding(turn: int, score: float, reference: str, answer: str, why: Sequence[Reason]) -> TurnFinding:
-    expected, actual = (shorten(text, LONGEST_TEXT) or "(no text)" for text in (reference, answer))
-    return TurnFinding(turn=turn, score=score, expected=expected, actual=actual, why=tuple(why))
+def _finding(
+    turn: int, score: float, reference: str, answer: str, why: Sequence[Reason], actual: Invocation
+) -> TurnFinding:
+    expected, said = (shorten(text, LONGEST_TEXT) or "(no text)" for text in (reference, answer))
+    more = (Reason.of("node-output"),) if actual.node_output else ()
+    return TurnFinding(turn=turn, score=score, expected=expected, actual=said, why=(*why, *more))
 
 
 _QUADRATIC = frozenset({SimilarityAlgorithm.LEVENSHTEIN, SimilarityAlgorithm.ROUGE_L})
@@ -93,7 +96,7 @@ class ResponseSimilarity:
         score = self.rules.score(ours, theirs)
         if score >= self.threshold:
             return score, None
-        return score, _finding(turn, score, reference, answer, explain_similarity(ours, theirs, self.rules))
+        return score, _finding(turn, score, reference, answer, explain_similarity(ours, theirs, self.rules), actual)
 
     def _text(self, turn: Invocation) -> str:
         final = text_of(turn.final_response)

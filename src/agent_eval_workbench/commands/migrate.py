@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from agent_eval.agents.sandbox import secrets_in
 from agent_eval.commands import CliIO
@@ -13,7 +12,7 @@ from agent_eval.commands.start import print_problems
 from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, Severity, capped, has_error
 from agent_eval.core.text import plural
-from agent_eval.evalset.json import Document, JsonPath, eval_set_text, read_document, write_text
+from agent_eval.evalset.json import Document, eval_set_text, read_document, write_text
 from agent_eval.evalset.models import EvalSet
 from agent_eval.evalset.parse import read_eval_file, read_session
 from agent_eval_workbench.recording.new_cases import personal_data
@@ -99,20 +98,13 @@ def migrate(
 
 def _mock_outputs(document: Document) -> list[Problem]:
     """A notice if the file says what tools should answer."""
-    places: list[JsonPath] = []
-    for number, item in enumerate(document.value):
-        turns: list[tuple[JsonPath, Any]] = [((number,), item)]
-        if isinstance(item.get("data"), list):
-            turns = [((number, "data", place), turn) for place, turn in enumerate(item["data"])]
-        for path, turn in turns:
-            for place, use in enumerate(turn.get("expected_tool_use") or ()):
-                if use.get("mock_tool_output") not in (None, ""):
-                    places.append((*path, "expected_tool_use", place, "mock_tool_output"))
-    if not places:
-        return []
-    message = f"`mock_tool_output` of {plural(len(places), 'expected call')} is left out: an eval set can't hold it."
+    turns = [turn for item in document.value for turn in item.get("data", [item])]
+    uses = [use for turn in turns for use in turn.get("expected_tool_use") or ()]
+    count = sum(use.get("mock_tool_output") not in (None, "") for use in uses)
+    message = f"`mock_tool_output` of {plural(count, 'expected call')} is left out: an eval set can't hold it."
     hint = "`agent-eval run --record all` records what the tools really answer, for replays without them."
-    return [document.problem(Severity.NOTICE, "mock-output-dropped", message, path=places[0], hint=hint)]
+    notice = document.problem(Severity.NOTICE, "mock-output-dropped", message, path=(), hint=hint)
+    return [notice] if count else []
 
 
 def _recorded(source: Source, new: Path, root: Path | None, masker: Masker) -> list[Problem]:

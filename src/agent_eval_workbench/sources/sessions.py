@@ -25,7 +25,7 @@ from agent_eval_workbench.sources.conversation import (
 
 _SCOPES = ("app", "user")
 _ADAPTER = "_ag_ui_"
-"""Prefix of the keys in which ag-ui-adk 0.11.0 keeps the ids of one conversation and of its user."""
+"""Prefix of the keys in which ag-ui-adk 0.11.0 keeps the ids of one conversation and of its user: left out."""
 _NAMED_KEYS = 10
 
 
@@ -125,22 +125,16 @@ def _initial_state(session: StoredSession, scopes: Collection[str]) -> tuple[Map
     state: dict[str, Any] = {}
     touched: list[str] = []
     scoped: list[str] = []
-    private: list[str] = []
     for key, value in session.state.items():
-        if key.startswith("temp:"):
+        if key.startswith(("temp:", _ADAPTER)):
             continue
-        if key.startswith(_ADAPTER):
-            private.append(key)
-        elif key.startswith(tuple(other)):
+        if key.startswith(tuple(other)):
             scoped.append(key)
         elif key in changed:
             touched.append(key)
         else:
             state[key] = value
     problems = []
-    if private:
-        message = f"The state {_keys(private)} of session `{session.session_id}` is its frontend's; it is left out."
-        problems.append(session.place.problem(Severity.NOTICE, "source-state-scoped", message))
     if touched:
         message = f"Session `{session.session_id}` has changed {_keys(touched)}: its initial value is unknown."
         hint = "Add the initial value to `session_input.state` of the case if the agent needs it."
