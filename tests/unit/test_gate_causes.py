@@ -511,3 +511,55 @@ def test_find_causes__noise_has_no_cause(cases: list[Case], rng: random.Random) 
     assert all(len(cause.cases) >= 4 for cause in found)
     rng.shuffle(cases)
     assert {frozenset(cause.cases) for cause in causes_of(cases)} == {frozenset(cause.cases) for cause in found}
+
+
+# -- an unchanged agent that is noisy on both sides
+
+OFTEN = 0.4
+"""How often a step of it is another than expected."""
+
+
+def other_answers(n: int, rng: random.Random) -> Turn:
+    said = rng.choice(["I can't help with that.", "Sorry, please try again."])
+    return replace(visa(n), answer=said) if rng.random() < OFTEN else visa(n)
+
+
+def skipped_calls(n: int, rng: random.Random) -> Turn:
+    calls = [each for each in visa(n).calls if rng.random() >= OFTEN]
+    made = {each.tool for each in calls}
+    stay = f"You may stay {n} days" if "rules" in made else "I don't know how long you may stay"
+    return turn(*calls, answer=f"{stay}, " + (f"the fee is {10 * n} euros." if "fee" in made else "nor the fee."))
+
+
+def other_arguments(n: int, rng: random.Random) -> Turn:
+    def asked_for(each: Call) -> Call:
+        return replace(each, args={"country": rng.choice([f"LAND {n}", f"the land {n}"])})
+
+    return replace(visa(n), calls=[asked_for(each) if rng.random() < OFTEN else each for each in visa(n).calls])
+
+
+def random_tool(n: int, rng: random.Random) -> Turn:
+    fee = rng.randrange(5, 500)
+    answer = f"You may stay {n} days, the fee is {fee} euros."
+    return turn(visa(n).calls[0], call("fee", {"euros": fee}, country=f"land {n}"), answer=answer)
+
+
+NOISE = (other_answers, skipped_calls, other_arguments, random_tool)
+
+
+def claims_of_noise(noise: Callable[[int, random.Random], Turn], runs: int, rng: random.Random) -> list[CauseReport]:
+    """What is claimed of a run of 16 cases against another one, of the same agent."""
+    cases = []
+    for n in range(1, 17):
+        head, base = ([noise(n, rng) for _ in range(runs)] for _ in range(2))
+        passes = [each == visa(n) for each in head]
+        case = Case(name=f"c{n:02d}", head=head, base=base, expected=[visa(n)], passed=all(passes), passes=passes)
+        cases.append(case)
+    return causes_of(cases)
+
+
+@pytest.mark.parametrize("noise", NOISE)
+def test_find_causes__what_the_base_branch_does_as_well_is_noise(noise: Callable[[int, random.Random], Turn]) -> None:
+    """`benchmarks/cause_noise.py` counts how often."""
+    rng = random.Random(1)
+    assert [each.code for _ in range(6) for each in claims_of_noise(noise, 1, rng)] == []

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from agent_eval.gate.agent_sources import Definition, Sources
 from agent_eval.gate.changed_lines import Edit, Lines, edits, within
-from agent_eval.results import AgentChangeCode, AgentFacts, AgentTree, CauseReport, Place
+from agent_eval.results import AgentChangeCode, AgentFacts, AgentTree, CauseCounts, CauseReport, CauseSymptom, Place
 
 MOST_PLACES = 10
 _OF_TOOLS = frozenset({"tool-error", "tool-empty", "tool-response", "deadline"})
@@ -306,6 +306,23 @@ def note_changed_here(
         others = [tool for tool in earlier.tools if tool != cause.data.tool]
         called = [place for tree in own for tool in others for place in code.of_tool(tree, tool)]
         cause.called_before = bool(ranked) and all(place in called for _, place in ranked)
+
+
+def merged(causes: Sequence[CauseReport]) -> list[CauseReport]:
+    """Causes with the same one place are one cause, with the others as its symptoms."""
+    found: list[CauseReport] = []
+    for cause in causes:
+        alike = (each for each in found if each.changed_here[:1] == cause.changed_here[:1])
+        first = (
+            None if cause.one_of or not cause.changed_here else next((each for each in alike if not each.one_of), None)
+        )
+        if first is None:
+            found.append(cause)
+            continue
+        first.symptoms.append(CauseSymptom(code=cause.code, data=cause.data))
+        first.cases += cause.cases
+        first.failing = CauseCounts(total=first.failing.total, having=len(first.cases))
+    return sorted(found, key=lambda cause: -len(cause.cases))
 
 
 def _is_about_code(cause: CauseReport) -> bool:

@@ -157,7 +157,7 @@ def _add_changes(
     recording_of: Callable[[str], Recording | None],
 ) -> None:
     from agent_eval.gate.agent_changes import agent_changes
-    from agent_eval.gate.changed_here import Before, HeadCode, note_changed_here
+    from agent_eval.gate.changed_here import Before, HeadCode, merged, note_changed_here
 
     commit = _base_commit(report, ci)
     difference = None if commit is None or not isinstance(ci.git, Git) else _Difference(ci.git, commit, root)
@@ -197,6 +197,7 @@ def _add_changes(
         changed = functools.partial(difference.lines, only_code=True)
         code = dataclasses.replace(code, changed=changed, written=difference.lines, texts=difference.texts, apart=True)
     note_changed_here(report.causes, trees, code, before)
+    report.causes = merged(report.causes)
 
 
 def _called_before(recording: Recording, cause: CauseReport) -> frozenset[str]:

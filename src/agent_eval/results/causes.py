@@ -108,6 +108,13 @@ class CauseExample(WireModel):
     """0-based number of the tool call in its turn; None: the answer, or the whole turn."""
 
 
+class CauseSymptom(WireModel):
+    """What else a changed line does, beside its cause."""
+
+    code: CauseCode
+    data: CauseData
+
+
 class CauseReport(ReportModel):
     """A first difference that several failing cases share, and hardly any passing case has."""
 
@@ -130,6 +137,8 @@ class CauseReport(ReportModel):
     """Lines of the agent's code that it depends on and the pull request changes: a place to look at."""
     one_of: bool = False
     """Whether no other evidence says which of `changed_here` it is."""
+    symptoms: list[CauseSymptom] = Field(default_factory=list)
+    """Others that depend on the same changed line; `cases` and `failing` count theirs, too."""
     called_before: bool = False
     """Whether `changed_here` names tools that only ran earlier in all of these cases."""
 

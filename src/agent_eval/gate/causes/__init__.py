@@ -16,7 +16,7 @@ from math import sqrt
 
 from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.evalset.models import METRICS
-from agent_eval.gate.causes._differences import differences, nearest
+from agent_eval.gate.causes._differences import differences, nearest, unexpected
 from agent_eval.gate.causes._runs import Difference, Key, Side, side_of, side_of_case, side_of_run, tools_of
 from agent_eval.gate.stats import exact_p
 from agent_eval.results import (
@@ -38,6 +38,10 @@ _MOST_CAUSES = 20
 _NOISE = 0.2
 """Share of the cases in which two runs of the base branch may differ by a key."""
 _PRECISION, _LEAST_PRECISION, _P = 0.8, 0.4, 0.05
+_P_ON_BASE, _P_ALIKE = 0.001, 0.025
+"""What the base branch's runs do as well, in any case, counts if the head's do it so much more often; and what is of a
+kind that is frequent there.
+"""
 _STRONG = frozenset({"exception", "deadline", "tool-error", "tool-empty", "sub-agent", "toolset"})
 _GENERAL = frozenset({"tool-response", "call-argument", "call-missing", "call-extra"})
 """Codes of which a key with a tool alone says less, and needs one case more."""
@@ -95,11 +99,20 @@ class _Spectrum:
     late: set[Key] = field(default_factory=set)
     """All keys of deadlines. Several tools that don't return, or a model, are a slow machine."""
     repeated_on_base: int = 0
+    unexpected: tuple[Counter[Key], Counter[Key]] = field(default_factory=lambda: (Counter(), Counter()))
+    """In how many cases as many runs of the head, and of the base branch, differ by it from what the case expects."""
+    expecting: int = 0
+    """Cases with both, and with an expectation."""
     base_runs: dict[str, list[set[Key]]] = field(default_factory=dict)
     """What each run of the base branch has that its other runs have not, by failing case."""
 
     def is_noise(self, key: Key) -> bool:
-        return self.varied[key] > _NOISE * self.repeated_on_base
+        if self.varied[key] > _NOISE * self.repeated_on_base:
+            return True
+        head, base = (side[key] for side in self.unexpected)
+        alike = self.unexpected[1][key[:1]]
+        least = _P_ON_BASE if base else _P_ALIKE if alike > _NOISE * self.expecting else 1.0
+        return exact_p(head, self.expecting, base, self.expecting) > least
 
     def against(self, key: Key) -> int:
         return self.passing[key] - self.forgiven[key]
@@ -260,15 +273,25 @@ def _look_at(spectrum: _Spectrum, case: _Judged, recorded: CaseRuns, tools: set[
     there = base or _expected(recorded)
     status = "passed" if case.passed else "failed"
     found: dict[int, list[Difference]] = {}
-    for recording in islice((each for each in recorded.head if case.statuses.get(each.run) == status), _MOST_RUNS):
+    head: list[Side] = []
+    for recording in islice((each for each in recorded.head if each.run in case.statuses), _MOST_RUNS):
         tools |= tools_of(recording)
-        compared = nearest(side_of_run(recording, case.agent, tools), there)
+        head.append(side_of_run(recording, case.agent, tools))
+        if case.statuses[recording.run] != status:
+            continue
+        compared = nearest(head[-1], there)
         fine = case.fine.get(recording.run, set())
         found[recording.run] = [bare for each in compared if (bare := each.bare(fine)).keys or bare.ends]
         found[recording.run] += [
             Difference(at=(_AT_END, float(number)), keys=keys)
             for number, keys in enumerate(case.criteria.get(recording.run, ()))
         ]
+    if base and head and (expected := _expected(recorded)):
+        spectrum.expecting += 1
+        for side, counter in zip((head, base), spectrum.unexpected, strict=True):
+            runs_of = side[: min(len(head), len(base))]
+            keys = {key for run in runs_of for key in unexpected(run, expected[0])}
+            counter.update(keys | {key[:1] for key in keys})
     having = {key for run in found.values() for difference in run for key in difference.keys}
     if case.passed:
         spectrum.passed += 1
@@ -350,6 +373,8 @@ def _is_group(key: Key, group: Sequence[_Case]) -> bool:
         return False
     least = 3 if code in _STRONG or (code == "call-argument" and any(key[3:])) else 4
     least += code in _GENERAL and len(key) == 2
+    if code == "exception" and len(key) > 3 and key[2]:  # Of one function.
+        return len(group) >= 2
     return len(group) >= (least - 1 if _repeated(group) else least)
 
 

@@ -63,6 +63,26 @@ def differences(run: Side, other: Side) -> list[Difference]:
     return sorted(found, key=lambda difference: difference.at)
 
 
+def unexpected(run: Side, case: Side) -> set[Key]:
+    """All keys by which a run differs from what its case expects, with the responses that make its answer another."""
+    keys = {key for difference in differences(run, case) for key in difference.keys}
+    for turn, there in zip(run.turns, case.turns, strict=False):
+        said, unsaid = ([*values.words(side.answer or ""), *_passed_words(side)] for side in (turn, there))
+        for call in turn.calls:
+            leaves = {} if call.waits else values.leaves(values.normal(call.response))
+            used = [
+                path for path, leaf in leaves.items() if values.mentions(said, leaf) > values.mentions(unsaid, leaf)
+            ]
+            names = tuple(sorted({str(path[0]) for path in used if path}))[:_MOST_NAMES]
+            general: Key = ("tool-response", call.call.name or "")
+            keys |= {general, (*general, names)} if used else set()
+    return keys
+
+
+def _passed_words(turn: Turn) -> list[str]:
+    return [word for call in turn.calls for word in values.words(values.json_text(call.call.args))]
+
+
 def _same_error(run: Side, other: Side) -> bool:
     if run.error is None or other.error is None:
         return False
@@ -215,7 +235,10 @@ def _passed_on(number: int, i: int, j: int, run: Side, other: Side) -> set[value
 def _has(passed: Sequence[Any], leaf: Any) -> bool:
     if isinstance(leaf, bool) or values.is_empty(leaf):
         return False
-    return leaf in passed or any(isinstance(each, str) and f" {leaf} " in f" {each} " for each in passed)
+    said = " ".join(values.words(str(leaf)))
+    return leaf in passed or any(
+        bool(said) and isinstance(each, str) and f" {said} " in f" {' '.join(values.words(each))} " for each in passed
+    )
 
 
 def _arguments(number: int, j: int, expected: Call, actual: Call) -> Difference | None:

@@ -7,10 +7,20 @@ from typing import Any
 
 from agent_eval.core.invocation import tool_calls
 from agent_eval.core.text import plural
+from agent_eval.gate.changed_here import MOST_PLACES
 from agent_eval.report.html._case import PageCase
 from agent_eval.report.html._packing import dumped, shown
 from agent_eval.report.html._source import CaseDetail, Facts
-from agent_eval.report.phrases import agent_change, agent_unchanged, cause_evidence, cause_line, cause_sentence
+from agent_eval.report.phrases import (
+    agent_change,
+    agent_unchanged,
+    cause_evidence,
+    cause_line,
+    cause_sentence,
+    changed_lead,
+    place_name,
+    relevant_changes,
+)
 from agent_eval.report.views import causes as errors
 from agent_eval.report.views import reproduce
 from agent_eval.report.views.digest import with_status
@@ -75,7 +85,7 @@ class Causes:
             data.append(
                 {
                     **{"title": shown(group.message if detail.words else group.kind, _LINE), "line": ""},
-                    **{"evidence": without, "count": len(group.cases), "places": [], "before": False},
+                    **{"evidence": without, "count": len(group.cases), "places": [], "lead": ""},
                     **{"hint": shown(group.hint, _LINE) if detail.words else "", "call": "", "now": "", "base": ""},
                     "base_name": "",
                     "command": self._command([case.case_id for case in group.cases]),
@@ -98,7 +108,7 @@ class Causes:
             "count": len(cause.cases),
             "command": self._command(cause.cases),
             "places": places(cause.changed_here),
-            "before": cause.called_before,
+            "lead": shown(changed_lead(cause), _LINE),
             "call": call if detail.words else "",
             "now": shown(cause.data.actual, _LINE) if detail.words and call else "",
             "base": shown(cause.data.expected, _LINE) if detail.words and call else "",
@@ -118,7 +128,7 @@ def agent_changes(facts: Facts) -> list[dict[str, Any]]:
             "text": shown(agent_change(change), _LINE),
             "places": places(change.places),
         }
-        for change in report.agent_changes[: 2 * _MOST]
+        for change in relevant_changes(report)[: 2 * _MOST]
     ]
     same = agent_unchanged(report, facts.view.branch)
     return [*changes, {"agent": "", "text": shown(same, _LINE), "places": []}] if same else changes
@@ -131,9 +141,9 @@ def places(found: Sequence[Place]) -> list[dict[str, Any]]:
             "file": shown(place.file, 1_000),
             "first": place.first,
             "last": place.last if place.last != place.first else None,
-            "symbol": shown(place.symbol, _NAME),
+            "symbol": shown(place_name(place), _NAME),
         }
-        for place in found[:5]
+        for place in found[:MOST_PLACES]
     ]
 
 

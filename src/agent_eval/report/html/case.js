@@ -75,7 +75,7 @@ function causeLine(index, row) {
     "div",
     { class: "cause-line" },
     foreign(cause.title, "p", { class: "lead", dir: "ltr" }),
-    h("p", { class: "muted" }, h("a", { href: fragmentOf({ q: `cause:${row.group + 1}` }), text: `Cause ${row.group + 1}` }), others ? `, with ${countText(others, "other case")}` : null, cause.places.length ? [cause.before ? ". Changed, and called before: " : ". Changed here: ", ...placeLinks(index, cause.places)] : null),
+    h("p", { class: "muted" }, h("a", { href: fragmentOf({ q: `cause:${row.group + 1}` }), text: `Cause ${row.group + 1}` }), others ? `, with ${countText(others, "other case")}` : null, cause.places.length ? [`. ${cause.lead}: `, ...placeLinks(index, cause.places)] : null),
   );
 }
 

@@ -189,7 +189,7 @@ function causeElement(index, cause, button) {
       foreign(cause.title, "h3", { dir: "ltr" }),
       foreign(cause.evidence, "p", { dir: "ltr" }),
       cause.hint ? withCode(cause.hint, "p") : null,
-      cause.places.length ? h("p", null, h("strong", { text: cause.before ? "Changed, and called before: " : "Changed here: " }), ...placeLinks(index, cause.places)) : null,
+      cause.places.length ? h("p", null, h("strong", { text: `${cause.lead}: ` }), ...placeLinks(index, cause.places)) : null,
       evidence.length ? h("dl", { class: "evidence-of" }, evidence.flatMap(([label, text, tone]) => [h("dt", null, foreign(label)), h("dd", { class: tone }, foreign(text, "code", { dir: "ltr" }))])) : null,
       h("p", { class: "acts no-print" }, button, h("a", { href: fragmentOf(example) }, h("span", null, "Example: ", foreign(name)), example.turn ? `, turn ${example.turn}` : null), cause.command ? copyButton("Copy the command", cause.command, "Command that runs these cases") : null),
     ),

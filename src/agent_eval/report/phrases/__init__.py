@@ -13,13 +13,15 @@ from typing import Unpack
 
 from agent_eval.core.text import shorten
 from agent_eval.report.phrases import _cases, _evidence, _notes, _run, _verdict
-from agent_eval.report.phrases._agent_changes import agent_change, agent_changes, agent_unchanged
+from agent_eval.report.phrases._agent_changes import agent_change, agent_changes, agent_unchanged, relevant_changes
 from agent_eval.report.phrases._causes import (
     cause_evidence,
     cause_line,
     cause_sentence,
     cause_title,
     changed_here,
+    changed_lead,
+    place_name,
     place_reference,
 )
 from agent_eval.report.phrases._headline import headline, headline_status, other_reasons

@@ -36,6 +36,13 @@ def agent_change(change: AgentChange) -> str:
     return f"{change.code} {base} to {head}"
 
 
+def relevant_changes(report: RunReport) -> list[AgentChange]:
+    """The changes of the agents whose cases fail; all changes if no case does."""
+    agents = {file.file: file.agent for file in report.files}
+    failing = {agents.get(case.file) for case in report.cases if case.status in {"failed", "errored"}}
+    return [change for change in report.agent_changes if not failing or change.path in failing]
+
+
 def agent_changes(report: RunReport, most: int = MOST_CHANGES) -> str:
     """All changes in one line, with the agent's name where there are several agents; "" if nothing is known to differ.
 
@@ -46,7 +53,7 @@ def agent_changes(report: RunReport, most: int = MOST_CHANGES) -> str:
         f"{shorten(change.agent, _NAME)}: {agent_change(change)}"
         if several and not change.code.startswith("agent-")
         else agent_change(change)
-        for change in report.agent_changes
+        for change in relevant_changes(report)
     ]
     return listed(names, most)
 

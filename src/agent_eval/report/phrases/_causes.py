@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from agent_eval.core.text import plural
+from agent_eval.core.text import listed, plural
 from agent_eval.report.views import Reference, one_line
 from agent_eval.report.views.grouping import NO_NAME
 from agent_eval.results import CauseData, CauseReport, Place
@@ -23,7 +23,9 @@ def cause_sentence(cause: CauseReport, base: str = NO_NAME) -> str:
         cause: The cause.
         base: The base branch's name.
     """
-    return _SENTENCES[cause.code](cause, "" if cause.base is None else base)
+    also = [_LINES[each.code](each.data) for each in cause.symptoms]
+    shown = f"; also {listed(also, _MOST_NAMES)}" if also else ""
+    return _SENTENCES[cause.code](cause, "" if cause.base is None else base) + shown
 
 
 def cause_line(cause: CauseReport) -> str:
@@ -65,17 +67,18 @@ def changed_here(cause: CauseReport) -> str:
     """The changed lines to look at: `changed here: home/tools.py:43-47 (find_devices)`; "" without any."""
     if not cause.changed_here:
         return ""
+    most = len(cause.changed_here) if cause.one_of else _MOST_PLACES
+    shown = ", ".join(map(place_text, cause.changed_here[:most]))
+    left = len(cause.changed_here) - most
     lead = changed_lead(cause)
-    shown = ", ".join(map(place_text, cause.changed_here[:_MOST_PLACES]))
-    left = len(cause.changed_here) - _MOST_PLACES
-    return f"{lead}: {shown}" + (f" and {left:,} more" if left > 0 else "")
+    return f"{lead[:1].lower()}{lead[1:]}: {shown}" + (f" and {left:,} more" if left > 0 else "")
 
 
 def changed_lead(cause: CauseReport) -> str:
     """What is said before the changed lines: whether it is the first of them, or any."""
     if cause.one_of:
-        return f"one of these {len(cause.changed_here)} changed places" + ", called before" * cause.called_before
-    return "changed, and called before" if cause.called_before else "changed here"
+        return f"One of these {len(cause.changed_here)} changed places" + ", called before" * cause.called_before
+    return "Changed, and called before" if cause.called_before else "Changed here"
 
 
 def place_reference(place: Place) -> Reference:
@@ -88,11 +91,15 @@ def place_text(place: Place) -> str:
     lines = "" if place.first is None else f":{place.first}"
     if place.first is not None and place.last is not None and place.last > place.first:
         lines += f"-{place.last}"
-    symbol = f" ({_name(place.symbol)})" if place.symbol else ""
-    if place.gone:
-        what = f"renamed to {_name(place.symbol)}" if place.gone == "renamed" else "removed"
-        symbol = f" ({_name(place.symbol)}, removed)" if place.first is not None else f" ({what})"
-    return f"{_cut(place.file, 2 * _LONG_VALUE)}{lines}{symbol}"
+    name = place_name(place)
+    return f"{_cut(place.file, 2 * _LONG_VALUE)}{lines}{f' ({name})' if name else ''}"
+
+
+def place_name(place: Place) -> str:
+    """What is at a place: its function, `timeout=5, removed`, or `renamed to home/rooms.csv`; "" if unknown."""
+    if place.gone == "renamed":
+        return f"renamed to {_name(place.symbol)}"
+    return ", ".join(filter(None, (_name(place.symbol), place.gone)))
 
 
 def _cut(value: str, limit: int) -> str:
@@ -183,7 +190,8 @@ def _sub_agent(cause: CauseReport, base: str) -> str:
 def _exception(cause: CauseReport, base: str) -> str:
     data = cause.data
     raised = f"{_name(data.tool)} raised {_name(data.exception)}" if data.tool else _name(data.exception)
-    return f"{raised} at {place_text(data.place)}" if data.place is not None else raised
+    said = _cut((data.actual or "").rpartition(f"{data.exception}: ")[2], _LONG_VALUE) if data.actual else ""
+    return (f"{raised} at {place_text(data.place)}" if data.place is not None else raised) + f": {said}" * bool(said)
 
 
 def _deadline(cause: CauseReport, base: str) -> str:

@@ -9,7 +9,7 @@ from agent_eval.core.text import first_line, listed, plural, shorten
 from agent_eval.forge import ACCEPT_RULES
 from agent_eval.gate.rule_effects import CASES_REMOVED, CASES_REPLACED
 from agent_eval.gate.verdict import NO_SECRETS
-from agent_eval.report.phrases._causes import place_reference
+from agent_eval.report.phrases._causes import place_reference, place_text
 from agent_eval.report.phrases._words import as_often
 from agent_eval.report.phrases.rule_changes import base_name
 from agent_eval.report.views import NEVER_RAN, Reference, has_cause, one_line
@@ -21,6 +21,7 @@ from agent_eval.results import (
     SHARD_MISSING,
     WITHOUT_KEY,
     CaseReport,
+    CauseReport,
     Place,
     RemovedCases,
     RuleChangesReport,
@@ -220,6 +221,9 @@ def _failed(view: View) -> Iterator[Step]:
         yield f"see why {shorten(one_line(lost.toolset), _NAME)} has no tools"
     elif places:
         yield from _look_at(places, one_of=one_of)
+    elif raised := next((each.data.place for each in _causes(report, failing) if each.code == "exception"), None):
+        yield "look at "
+        yield Reference(text=place_text(raised), file=raised.file, line=raised.first)
     elif failing or sorted_out.still:
         case = [*failing, *sorted_out.still][0]
         yield "look at "
@@ -249,17 +253,19 @@ def _how_to_accept(report: RunReport) -> str:
 
 
 def _places(report: RunReport, cases: Sequence[CaseReport]) -> tuple[list[Place], bool]:
-    """The places that the pull request changes, of the causes of these cases; whether it may be any of them. Without
-    any, those where exceptions were raised.
-    """
-    ids = {case.case_id for case in cases}
-    causes = [cause for cause in report.causes if not ids.isdisjoint(cause.cases)]
+    """The places that the pull request changes, of the causes of these cases; whether it may be any of them."""
+    causes = _causes(report, cases)
     places: list[Place] = []
     for cause in causes:
         for place in cause.changed_here[: None if cause.one_of else 1]:
             if place not in places:
                 places.append(place)
     return places, any(cause.one_of for cause in causes)
+
+
+def _causes(report: RunReport, cases: Sequence[CaseReport]) -> list[CauseReport]:
+    ids = {case.case_id for case in cases}
+    return [cause for cause in report.causes if not ids.isdisjoint(cause.cases)]
 
 
 def _look_at(places: Sequence[Place], *, one_of: bool) -> Iterator[Step]:

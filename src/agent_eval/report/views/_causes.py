@@ -16,6 +16,8 @@ NEVER_RAN = frozenset({"agent-import", "agent-environment"})
 _LINE = 300
 _CHANGING = re.compile(r"[0-9a-f]{8,}|[0-9]+(?:\.[0-9]+)?", re.IGNORECASE)
 """Parts in which messages about the same cause differ: counts, seconds, request ids."""
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+"""Values in messages of exceptions that one line raises."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +62,10 @@ def causes(report: RunReport, cases: Iterable[CaseReport]) -> list[Cause]:
     for case in cases:
         cause = _cause(case, agents.get(case.file, ""))
         if cause is not None:
-            at = (cause.file or "", str(cause.line)) if cause.owner == "agent" else ()
+            at = (cause.file or "", str(cause.line or "")) if cause.owner == "agent" else ()
             hint = cause.hint.replace(case.case_id, "")
-            key = (cause.agent, cause.kind, hint, _CHANGING.sub("0", cause.message), *at)
+            message = cause.message if not any(at) else _QUOTED.sub("*", cause.message)
+            key = (cause.agent, cause.kind, hint, _CHANGING.sub("0", message), *at)
             members_by_key.setdefault(key, []).append((case, cause))
     groups = [_together(members) for members in members_by_key.values()]
     return sorted(groups, key=lambda cause: -len(cause.cases))
