@@ -107,8 +107,10 @@ class _Spectrum:
     """What each run of the base branch has that its other runs have not, by failing case."""
 
     def is_noise(self, key: Key) -> bool:
-        if self.varied[key] > _NOISE * self.repeated_on_base:
-            return True
+        return self.varied[key] > _NOISE * self.repeated_on_base or self.is_usual(key)
+
+    def is_usual(self, key: Key) -> bool:
+        """Whether runs of the base branch differ by it from what their cases expect, about as often."""
         head, base = (side[key] for side in self.unexpected)
         alike = self.unexpected[1][key[:1]]
         least = _P_ON_BASE if base else _P_ALIKE if alike > _NOISE * self.expecting else 1.0
@@ -131,8 +133,11 @@ class _Spectrum:
 
     def first(self, found: Sequence[Difference]) -> tuple[Difference, list[Key]] | None:
         """The first difference that counts, and the keys by which it does."""
-        weak = None
+        weak, usual = None, False
         for difference in found:
+            if usual and difference.keys and difference.keys[0][0] in _LAST:
+                continue  # It follows from what the base branch does as well.
+            usual = usual or any(map(self.is_usual, difference.keys))
             if difference.unless and not all(map(self.is_noise, difference.unless)):
                 continue
             counting = [key for key in difference.keys if self.counts(key)]
