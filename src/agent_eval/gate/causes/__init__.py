@@ -135,12 +135,12 @@ class _Spectrum:
         """The first difference that counts, and the keys by which it does."""
         weak, usual = None, False
         for difference in found:
-            if usual and difference.keys and difference.keys[0][0] in _LAST:
-                continue  # It follows from what the base branch does as well.
             usual = usual or any(map(self.is_usual, difference.keys))
             if difference.unless and not all(map(self.is_noise, difference.unless)):
                 continue
-            counting = [key for key in difference.keys if self.counts(key)]
+            # An answer follows from what the base branch does as well.
+            keys = [key for key in difference.keys if not (usual and key[0] in _LAST)]
+            counting = [key for key in keys if self.counts(key)]
             if counting and not difference.weak:
                 return difference, counting
             if counting and weak is None:
