@@ -130,7 +130,7 @@ def cause(count: int, example: str, **more: Any) -> dict[str, Any]:
         "count": count,
         "command": "agent-eval run evals/home.test.json:lamp",
         "places": [{"file": "home/tools.py", "first": 42, "last": 47, "symbol": "find_devices"}],
-        "before": False,
+        "lead": "Changed here",
         "call": 'find_devices(room="Living Room")',
         "now": '{"devices": []}',
         "base": '{"devices": [{"id": "lamp"}]}',
