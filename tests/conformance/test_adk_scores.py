@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import operator
 import random
 import shutil
 import sys
@@ -19,7 +20,7 @@ from gate_runs import program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_eval.agents.adk.events import to_invocation
+from agent_eval.agents.adk.events import answered_agent, to_invocation
 from agent_eval.agents.host import PROGRAM, HostSpec
 from agent_eval.agents.host.metric_hosts import MetricHosts
 from agent_eval.agents.messages import TurnFacts
@@ -327,13 +328,29 @@ def random_event(chance: random.Random, authors: tuple[str, ...] = AGENTS) -> Ev
     return event | {key: value for key, value in optional.items() if chance.random() < 0.15}
 
 
+def of_callers(events: list[Event]) -> list[Event]:
+    """The events, those of the user that answer a call as events of the agent that made it: we read them so."""
+    return [
+        event | {"author": answered_agent(events[:number], event) or event["author"]}
+        if event["author"].lower() == "user"
+        else event
+        for number, event in enumerate(events)
+    ]
+
+
 def test_invocations__are_those_of_adk(reference: Reference) -> None:
     chance, authors = random.Random(20260101), (*AGENTS, "user", "User")
     events = [[random_event(chance, authors) for _ in range(chance.randrange(1, 6))] for _ in range(400)]
-    answers = reference.ask("invocations", fixtures=str(FIXTURES), program=str(PROGRAM), say=SAID, events=events)
+    given = [of_callers(listed) for listed in events]
+    answers = reference.ask("invocations", fixtures=str(FIXTURES), program=str(PROGRAM), say=SAID, events=given)
+    assert 0 < sum(map(operator.ne, events, given)) < 40
     for message, answer in zip([*SAID, *events], answers, strict=True):
         text = message if isinstance(message, str) else "hi"
         theirs = answer["invocation"]
+        if isinstance(message, list):
+            answer["raw"] = [
+                raw | {"author": event["author"]} for raw, event in zip(answer["raw"], message, strict=True)
+            ]
         ours = adk_value(to_invocation(answer["raw"], user_message(text), TurnFacts()))
         if any(event.get("author", "").lower() == "user" for event in answer["raw"]):
             theirs["user_content"] = ours["user_content"]  # a later event of the user's replaces what was sent

@@ -110,15 +110,15 @@ def answered_agent(before: Sequence[Json], event: Json) -> str | None:
     """
     callers: dict[str, str] = {}
     for raw in before:
-        waiting = raw.get("long_running_tool_ids")
+        waiting, author = raw.get("long_running_tool_ids"), str(raw.get("author") or _DEFAULT_AUTHOR)
         for part in _raw_parts(raw):
             call, response = part.get("function_call"), part.get("function_response")
             if isinstance(call, Mapping) and not (isinstance(waiting, list) and call.get("id") in waiting):
-                callers[str(call.get("id"))] = str(raw.get("author") or _DEFAULT_AUTHOR)
+                callers[str(call.get("id"))] = author
             if isinstance(response, Mapping):
                 callers.pop(str(response.get("id")), None)
     answers = [part.get("function_response") for part in _raw_parts(event)]
-    callers.pop("None", None)
+    callers = {call_id: author for call_id, author in callers.items() if author.lower() != _USER and call_id != "None"}
     agents = [callers.get(str(answer.get("id"))) if isinstance(answer, Mapping) else None for answer in answers]
     return agents[0] if agents and None not in agents else None
 
