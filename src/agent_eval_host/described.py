@@ -27,7 +27,7 @@ _FUNCTION_TOOL = "google.adk.tools.function_tool"
 
 def describe(root: Any) -> list[dict[str, Any]]:
     """The agents from the root downwards: names, texts, and where their functions are. No values of attributes."""
-    agents = _tree(root)
+    agents = agents_of(root)
     variables = _variables(agents)
     left = _MOST_TOOLS
     described = []
@@ -48,7 +48,7 @@ def declaration_hash(tool: Any) -> str:
     return hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _tree(root: Any) -> list[Any]:
+def agents_of(root: Any) -> list[Any]:
     """The root, its sub-agents, the agents in its workflow, and those behind its tools."""
     found, seen = [root], {id(root)}
     for agent in found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Iterable
@@ -13,6 +14,12 @@ from agent_eval_host.values import LONGEST_MESSAGE, cut, text_of
 
 _LONGEST_TRACEBACK = 40_000
 _LONGEST_NAME = 200
+_NO_KEY = re.compile(
+    r"missing credentials|missing [\w .]*\bapi.?key|\bno (?:\w+ )?(?:api.?)?key (?:is|was|provided|found|set)|api.?key "
+    r"[\w ]*must be set|unable to locate credentials|default credentials were not found",
+    re.IGNORECASE,
+)
+"""What LiteLLM 1.110.2 says without a key, for its providers."""
 
 
 class UnusableEnvironment(Exception):
@@ -58,8 +65,15 @@ def _is_external(error: BaseException) -> bool:
     return isinstance(error, SyntaxError) or any(not is_ours(frame.filename) for frame in frames)
 
 
+def has_no_key(error: BaseException) -> bool:
+    """Whether LiteLLM had no key for a model's provider. It gives such an error any status, and makes no request."""
+    return type(error).__module__.startswith("litellm.") and _NO_KEY.search(text_of(error)) is not None
+
+
 def http_status(error: BaseException) -> int | None:
     """The HTTP status of a failed model call in errors of google-genai, LiteLLM, OpenAI and httpx."""
+    if has_no_key(error):
+        return 401
     for value in (
         getattr(error, "status_code", None),
         getattr(error, "code", None),

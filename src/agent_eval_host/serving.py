@@ -17,7 +17,7 @@ import traceback
 import uuid
 from typing import Any
 
-from agent_eval_host import mcp_outages
+from agent_eval_host import lite_llm, mcp_outages
 from agent_eval_host.channel import VERSION, Channel
 from agent_eval_host.custom_metrics import METRIC_MODULES, CustomMetrics
 from agent_eval_host.described import describe
@@ -209,6 +209,7 @@ class Host:
                 if params.get("tools"):
                     self._tools.loaded()
                 mcp_outages.watch()
+                lite_llm.prepare(root_of(app))
         except UnusableEnvironment as error:
             data = error_data(error.__cause__) if error.__cause__ is not None else {}
             self._channel.refuse(number, "agent-environment", str(error), data)

@@ -48,11 +48,15 @@ _UNREACHABLE = (
 SDKs that ADK uses (httpx, aiohttp, requests, openai, anthropic, litellm, google-auth)."""
 _KEY_MISSING = re.compile(r"api.?key|credentials?\b|DefaultCredentialsError", re.IGNORECASE)
 _KEY_REFUSED = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID", re.IGNORECASE | re.DOTALL)
+_RETRIED = re.compile(r"\s*LiteLLM Retried: \d+ times")
+"""What LiteLLM adds to errors, also where it has not repeated the call."""
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN)\b")
 _ADK_PREFACE = re.compile(r"\s*On how to mitigate this issue, please refer to:\s+\S+\s+")
 """What ADK's model classes print before the provider's error with status 429 (google_llm.py of google-adk 2.13.0)."""
+_ANY_VARIABLE = "the variable of the model's key (for Gemini `GOOGLE_API_KEY`)"
 KEY_HINT = (
-    "Set the variable of the model's key (for Gemini `GOOGLE_API_KEY`), and check that it is passed to the agent "
-    "(`--agent-env`). A pull request from a fork gets no secrets."
+    f"Set {_ANY_VARIABLE}, and check that it is passed to the agent (`--agent-env`). A pull request from a fork gets "
+    "no secrets."
 )
 """The hint for a model call without a key, or with insufficient rights."""
 _REFUSED_HINT = "The provider refuses the model's key: check it, or replace it."
@@ -79,12 +83,15 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
     summary = _summary(error, data)
     if data.origin == "model" and (hint := _provider_hint(error.message, data)) is not None:
         withheld_hint = missing or (missing_key_hint(withheld) if hint == KEY_HINT else None)
+        is_key = hint in _KEY_HINTS  # Seconds and attempts would make one cause several.
+        asked = f" ({_model_name(data.call)})" if data.call is not None and data.call.model else ""
+        attempts = asked if is_key else _attempts_text(data.call)
         return AgentFailure(
-            f"The agent's model provider failed: {_with_status(summary, data)}{_attempts_text(data.call)}",
+            f"The agent's model provider failed: {_with_status(summary, data)}{attempts}",
             kind=FailureKind.PROVIDER,
-            traceback=None if hint in _KEY_HINTS else data.traceback,  # Frames of an SDK explain no key.
-            hint=withheld_hint or hint,
-            no_key=withheld_hint is None and hint in _KEY_HINTS,
+            traceback=None if is_key else data.traceback,  # Frames of an SDK explain no key.
+            hint=withheld_hint or (_with_variables(hint, error.message) if hint == KEY_HINT else hint),
+            no_key=withheld_hint is None and is_key,
         )
     if data.exit is not None:
         return AgentFailure(
@@ -103,6 +110,12 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
         or _unknown_model_hint(data)
         or unset_variable_hint(data.type or "", error.message, data.traceback),
     )
+
+
+def _with_variables(hint: str, message: str) -> str:
+    """The hint about a key with the variables that the provider's library names."""
+    names = list(dict.fromkeys(_VARIABLE.findall(message)))[:2]
+    return hint.replace(_ANY_VARIABLE, " or ".join(f"`{name}`" for name in names)) if names else hint
 
 
 def _lost_server(message: str) -> AgentFailure:
@@ -178,7 +191,7 @@ def _missing_variable(
 
 
 def _summary(error: RemoteError, data: ErrorData) -> str:
-    message = essence(_ADK_PREFACE.sub("", error.message, count=1))
+    message = essence(_RETRIED.sub("", _ADK_PREFACE.sub("", error.message, count=1)))
     return f"{data.type or error.code}: {message or 'no message'}"
 
 
