@@ -216,6 +216,9 @@ BAD_EVAL_SETS: dict[str, Any] = {
     "a session": {"app_name": "bot", "events": []},
     "scenarios": {"scenarios": [{"starting_prompt": "Hi"}]},
     "camelCase set": {"evalSetId": "s", "evalCases": [case()]},
+    "signatures": eval_set(
+        case(conversation=[{**TURN, "user_content": {"parts": [{"text": "a", "thought_signature": "YW\nJj"}]}}])
+    ),
     "no set id": {"eval_cases": []},
     "misspelt set id": {"eval_setid": "x", "eval_cases": []},
     "cases an object": {"eval_set_id": "x", "eval_cases": {}},

@@ -103,6 +103,7 @@ OMITTED = (calling({"name": "look_up", "args": {}}), calling({"name": "f", "args
 BARE = turns({"user_content": TURN["user_content"]})
 SUNNY = {"intermediate_responses": [["weather", [{"text": "sunny"}]]]}
 SAYING = turns(turn(intermediate_data=SUNNY), TURN)
+EMPTY_MESSAGES: tuple[dict[str, Any], ...] = ({}, {"parts": []}, {"parts": [{"text": ""}]})
 CONFIG_AND_CASES: dict[str, tuple[Any, ...]] = {
     "a rubric of the criterion, of the case or of a turn once more, and one of another type": (
         judged("a"),
@@ -157,6 +158,12 @@ CONFIG_AND_CASES: dict[str, tuple[Any, ...]] = {
     ),
     "no expected responses": ({"criteria": {"intermediate_response_similarity": 0.5}}, case()),
     "expected responses in one of two turns": ({"criteria": {"intermediate_response_similarity": 0.5}}, SAYING),
+    "odd messages": (
+        {"criteria": CALLS},
+        *(turns({**TURN, "user_content": message}) for message in EMPTY_MESSAGES),
+        turns({**TURN, "user_content": {"role": "model", "parts": [{"text": "hi"}]}}),
+        turns({**TURN, "user_content": {"role": "user", "parts": [{"function_response": {"name": "f"}}]}}),
+    ),
     "no scenario": ({"criteria": {"per_turn_user_simulator_quality_v1": 1}}, case()),
     **{
         f"calls without args: {metric} {options}": ({"criteria": {metric: {"threshold": 1, **options}}}, *OMITTED)

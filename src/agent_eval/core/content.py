@@ -8,7 +8,6 @@ else is strict.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Self
 
@@ -18,16 +17,24 @@ from pydantic.alias_generators import to_camel
 from agent_eval.core.wire import WireModel
 
 
-def _is_base64(value: str) -> str:
+def is_base64(value: str) -> bool:
+    """Whether a text is base64, also of URLs and without padding."""
     try:
         base64.b64decode(value.replace("-", "+").replace("_", "/") + "=" * (-len(value) % 4), validate=True)
-    except binascii.Error as error:
-        raise ValueError("is not base64") from error
+    except ValueError:
+        return False
+    return True
+
+
+def _base64(value: str) -> str:
+    if not is_base64(value):
+        raise ValueError("is not base64")
     return value
 
 
 _BASE64 = r"^(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2}(?:==)?|[A-Za-z0-9+/_-]{3}=?)?$"
-Base64Str = Annotated[str, AfterValidator(_is_base64), WithJsonSchema({"type": "string", "pattern": _BASE64})]
+_IN_SCHEMAS = WithJsonSchema({"type": "string", "pattern": _BASE64})
+Base64Str = Annotated[str, AfterValidator(_base64), _IN_SCHEMAS]
 
 
 _RANDOM_ARGS: dict[str | None, frozenset[str]] = {
@@ -128,7 +135,8 @@ class Part(WireModel):
     file_data: FileData | None = None
     executable_code: dict[str, Any] | None = None
     code_execution_result: dict[str, Any] | None = None
-    thought_signature: str | None = None
+    thought_signature: Annotated[str, _IN_SCHEMAS] | None = None
+    """Base64 in eval files; not checked in what agents send."""
     video_metadata: dict[str, Any] | None = None
     media_resolution: Any = None
     tool_call: dict[str, Any] | None = None

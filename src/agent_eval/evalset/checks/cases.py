@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from agent_eval.core.content import Content, Part
+from agent_eval.core.content import Content, Part, is_base64
 from agent_eval.core.invocation import IntermediateData, Invocation, Rubric
 from agent_eval.core.problem import MAX_PROBLEMS, Problem
 from agent_eval.core.selectors import nearby
@@ -38,10 +38,11 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
                 "Add a turn, or delete the case.",
             )
         yield from _recorded_keys(file, case, path)
+        yield from _odd_messages(file, case, path)
         yield from _persona(file, case, path)
         yield from check_scenario(file, case, path)
         yield from _rubric_ids(file, case, path)
-    yield from islice(_unknown_part_keys(file), MAX_PROBLEMS)  # Limited: each takes a search for similar names.
+    yield from islice(_odd_parts(file), MAX_PROBLEMS)  # Limited: each takes a search for similar names.
     if file.eval_set is not None and not file.eval_set.eval_cases:
         yield file.warning(
             "empty-eval-set", "The eval set has no cases.", ("eval_cases",), "Add cases, or delete the file."
@@ -58,6 +59,20 @@ def _recorded_keys(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[P
                 (*path, "conversation", number, key),
                 "It was measured when a run was recorded. Remove it.",
             )
+
+
+def _odd_messages(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
+    """Warnings about messages that are sent as they are, and that a model probably does not answer as intended."""
+    for number, turn in enumerate(case.conversation or ()):
+        at: JsonPath = (*path, "conversation", number, "user_content")
+        if turn.user_content.role == "model":
+            message, hint = "The user's message has the role `model`.", "Write `user`, or omit the role."
+            yield file.warning("odd-message", message, (*at, "role"), hint)
+        if not any(
+            part.text or part.model_dump(exclude={"text"}, exclude_none=True) for part in turn.user_content.iter_parts()
+        ):
+            hint = 'Write {"parts": [{"text": "..."}]}.'
+            yield file.warning("odd-message", "The user's message is empty.", at, hint)
 
 
 def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalConfig) -> Iterator[Problem]:
@@ -230,16 +245,18 @@ def _taken(
         taken.setdefault(rubric.rubric_id, scope)
 
 
-def _unknown_part_keys(file: EvalFile) -> Iterator[Problem]:
+def _odd_parts(file: EvalFile) -> Iterator[Problem]:
     if file.converted is not None:
         return
     for place, case in file.cases.items():
         for number, turn in enumerate(case.conversation or ()):
             for where, parts in _parts_of(turn):
                 for index, part in enumerate(parts or ()):
-                    if part.model_extra:
-                        at: JsonPath = ("eval_cases", place, "conversation", number, *where, index)
-                        yield from _unknown_keys(file, part.model_extra, at)
+                    at: JsonPath = ("eval_cases", place, "conversation", number, *where, index)
+                    yield from _unknown_keys(file, part.model_extra or {}, at)
+                    if not is_base64(part.thought_signature or ""):
+                        message, hint = "`thought_signature` is not base64.", "Remove it, or its line breaks."
+                        yield file.error("invalid-value", message, (*at, "thought_signature"), hint)
 
 
 def _unknown_keys(file: EvalFile, extra: Mapping[str, object], path: JsonPath) -> Iterator[Problem]:
