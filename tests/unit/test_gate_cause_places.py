@@ -7,11 +7,13 @@ from functools import cache, partial
 from typing import Any
 
 import pytest
+from report_samples import case, report
 
 from agent_eval.gate.agent_sources import Sources
-from agent_eval.gate.changed_here import HeadCode, note_changed_here
+from agent_eval.gate.changed_here import HeadCode, merged, note_changed_here
 from agent_eval.gate.changed_lines import changed_code, changed_lines
-from agent_eval.report.phrases import changed_here
+from agent_eval.report.phrases import cause_sentence, changed_here, next_step
+from agent_eval.report.views import view_of
 from agent_eval.results import (
     AgentFacts,
     AgentTree,
@@ -326,3 +328,35 @@ def code_of(head: Mapping[str, str | None]) -> HeadCode:
         texts=lambda file: (FILES.get(file), head.get(file)),
         apart=True,
     )
+
+
+def test_merged__one_place_is_one_cause() -> None:
+    place, other = Place(file="desk/guards.py", first=6), Place(file="desk/tools.py", first=3)
+    first, second = cause("tool-error", tool="plan_of", actual="no"), cause("call-argument", tool="top_up", names=["a"])
+    third, fourth = cause("tool-empty", tool="trace"), cause("tool-empty", tool="find")
+    for each, places, case_id in ((first, [place], "a"), (second, [place], "b"), (third, [other], "c")):
+        each.changed_here, each.cases = places, [case_id]
+    fourth.changed_here, fourth.one_of, fourth.cases = [place, other], True, ["d"]
+    found = merged([first, second, third, fourth])
+    assert [each.cases for each in found] == [["a", "b"], ["c"], ["d"]]
+    assert found[0].failing.having == 2
+    assert cause_sentence(found[0]) == "plan_of answered with an error: no; also top_up is called with another a"
+
+
+def test_next_step__where_an_exception_was_raised_or_one_of_several_places() -> None:
+    raised = cause(
+        "exception", tool="find", exception="KeyError", place=Place(file="home/tools.py", first=15, symbol="find")
+    )
+    one_of = cause("tool-empty", tool="find")
+    one_of.changed_here, one_of.one_of = (
+        [Place(file="home/a.csv", gone="removed"), Place(file="home/b.py", first=2)],
+        True,
+    )
+    texts = []
+    for each in (raised, one_of):
+        run = report("failed", [case("lamp", "failed"), case("fan", "failed")])
+        each.cases = [made.case_id for made in run.cases]
+        run.causes = [each]
+        texts.append("".join(step if isinstance(step, str) else step.text for step in next_step(view_of(run))))
+    assert texts[0].startswith("look at home/tools.py:15 (find)")
+    assert texts[1].startswith("look at one of these 2 places, changed here: home/a.csv (removed) and home/b.py:2")

@@ -381,6 +381,11 @@ def with_free(named: int) -> list[Case]:
     return cases
 
 
+def priced(n: int, price: int) -> Turn:
+    cost = f"{price + n / 2} USD"
+    return turn(call("price", {"cost": cost}, item=f"i{n}"), call("respond", text=f"Item {n} is {cost}."), answer=None)
+
+
 METRICS = [
     {"tool_trajectory_avg_score": False, "response_match_score": True},
     {"tool_trajectory_avg_score": True, "response_match_score": False},
@@ -394,6 +399,8 @@ PAGE = {
     **SIZES,
     **{f"error: {name}": broken(4, lamp, bad, error=error) for name, (bad, error) in ERRORS.items()},
     **{f"error: of {'two tools' if several else 'a tool'}": slow(several) for several in (True, False)},
+    "error: in two cases": broken(2, unanswered, unanswered, error=raised(FIND)),
+    "a full stop after a passed value": broken(4, lambda n: priced(n, 10), lambda n: priced(n, 12)),
     "two criteria": broken(4, lamp, lamp, metrics={"tone": False, "response_match_score": False}),
     "a rubric": by_rubrics("friendly", "friendly"),
     "two rubrics": by_rubrics("friendly", "short"),
