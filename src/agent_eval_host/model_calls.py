@@ -63,11 +63,13 @@ class ModelWatch:
 
     # -- calls
 
-    def begin(self, turn: Turn, name: str, model: Any) -> ModelCall:
+    def begin(self, turn: Turn, request: Any, model: Any) -> ModelCall:
         """ADK reports that a call of an agent's model begins."""
         gemini = _is_gemini(model)
         file = getattr(sys.modules.get(type(model).__module__), "__file__", None) or ""
-        call = self._make(turn, name, remote=gemini or not is_own(file), seen=gemini and self._sees_gemini)
+        name, is_seen = str(request.model or ""), gemini and self._sees_gemini
+        call = self._make(turn, name, remote=gemini or not is_own(file), seen=is_seen)
+        call.request = request
         _call.set(call)
         if not self.is_decided:
             self.asked()
@@ -104,6 +106,7 @@ class ModelWatch:
         self._close(call)
 
     def _close(self, call: ModelCall) -> None:
+        call.name, call.request = call.model, None
         call.ended = True
         call.attempt_began = None
         self._calls.pop(call.number, None)
@@ -165,6 +168,23 @@ class ModelWatch:
 
         client._async_request_once, client._async_request = observed, repeated
         self._sees_gemini = True
+
+    @staticmethod
+    def install_litellm() -> None:
+        """Has an answer of LiteLLM without a choice be an error: ADK makes an empty answer of the model of it."""
+        client = getattr(sys.modules.get("google.adk.models.lite_llm"), "LiteLLMClient", None)
+        if client is None:
+            return
+        completion = client.acompletion
+
+        @functools.wraps(completion)
+        async def checked(inner: Any, *args: Any, **options: Any) -> Any:
+            response = await completion(inner, *args, **options)
+            if getattr(response, "choices", None) == []:
+                raise UnreadableAnswer("the answer had no choices")
+            return response
+
+        client.acompletion = checked
 
     def install_others(self) -> None:
         """Reports requests to models that neither ADK nor the methods above send: those that the gate can't answer."""

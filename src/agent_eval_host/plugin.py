@@ -61,7 +61,7 @@ def make_plugin(models: ModelWatch) -> Any:
             _with_retries(llm_request, callback_context, models.retry)
             turn = current_turn()
             turn.request(callback_context.invocation_id, callback_context.agent_name, llm_request)
-            call = models.begin(turn, str(llm_request.model or ""), _model_of(callback_context))
+            call = models.begin(turn, llm_request, _model_of(callback_context))
             key, agent = self._key(callback_context), callback_context.agent_name
             turn.begin("model", key, agent, call.model, call=call).contents = len(llm_request.contents or ())
 

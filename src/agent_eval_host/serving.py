@@ -206,6 +206,7 @@ class Host:
                 app = load_agent(params["agent"], params["root"], self._loop)
                 if params.get("sub_agent"):
                     app = with_root(app, params["sub_agent"])
+                self._models.install_litellm()
                 if params.get("tools"):
                     self._tools.loaded()
                 mcp_outages.watch()

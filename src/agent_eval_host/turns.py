@@ -63,7 +63,7 @@ class Call:
         return {
             "kind": self.kind,
             "agent": self.agent,
-            "name": self.name,
+            "name": self.name if self.model_call is None else self.model_call.model,
             "call_id": self.call_id,
             "start": round(self.began - turn_began, 4),
             "end": round(self.ended - turn_began, 4),
@@ -100,7 +100,8 @@ class ModelCall:
     def __init__(self, number: int, turn: Turn, model: str, *, remote: bool, seen: bool) -> None:
         self.number = number
         self.turn = turn
-        self.model = model
+        self.name = model
+        self.request: Any = None  # ADK's, until the call ends: the agent's callbacks may change its model
         self.address = ""
         self.remote = remote  # whether a library calls the model over the network, not the agent's own code
         self.seen = seen  # whether each attempt is observed: in google-genai only
@@ -112,6 +113,10 @@ class ModelCall:
         self.silent_attempts = 0
         self.failures: list[dict[str, Any]] = []
         self.go_on = asyncio.Event()
+
+    @property
+    def model(self) -> str:
+        return str(getattr(self.request, "model", None) or self.name)
 
     def facts(self) -> dict[str, Any]:
         """The data for the gate if the call fails or the turn times out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import itertools
 import json
@@ -46,6 +47,49 @@ async def test_client__headers_go_to_the_agents_origin_only_and_are_masked_in_an
     assert reply.json["headers"]["authorization"] == f"Bearer {MASK}" and "s3cret" not in reply.text
     assert "authorization" not in other.requests[0].headers and other.requests[0].json == {"x": 1}
     assert own.requests[1].headers["host"].startswith("localhost:") and "authorization" not in own.requests[1].headers
+
+
+@pytest.mark.parametrize("end", ["reset", "close", "half an answer", "no HTTP", "reset at once"])
+async def test_client__a_request_on_a_kept_connection_that_ends_without_an_answer_is_sent_once_more(end: str) -> None:
+    """As Node.js does if its event loop was busy when an idle connection should have been closed."""
+    served: list[tuple[int, int]] = []
+    numbers = itertools.count(1)
+    tasks: list[Any] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = next(numbers)
+        tasks.append(asyncio.current_task())
+        for number in itertools.count(1):
+            if not await reader.readline():
+                break
+            head = await reader.readuntil(b"\r\n\r\n")
+            size = re.search(rb"(?i)content-length: (\d+)", head)
+            await reader.readexactly(int(size[1]) if size else 0)
+            served.append((connection, number))
+            if (connection, number) == (1, 2) or end == "reset at once":
+                break
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        if end.startswith("reset"):
+            Answer(reader, writer).reset()
+        halves = {"half an answer": b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", "no HTTP": b"SSH-2.0\r\n\r\n"}
+        writer.write(halves.get(end, b""))
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        client = HttpClient(parse_url(url))
+        try:
+            for _ in range(2):
+                said = (await client.request("POST", f"{url}/run", body={"turn": 2})).text
+        except HttpFailure as error:
+            said = error.reason
+        await client.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    again = [(1, 1), (1, 2), (2, 1)]
+    expected = {"reset": ("{}", again), "close": ("{}", again), "reset at once": ("broken", [(1, 1)])}
+    assert (said, served) == expected.get(end, ("broken", again[:2]))
 
 
 async def failed(url: str, **environ: str) -> str:

@@ -297,6 +297,64 @@ async def test_openai__schema_in_the_prompt() -> None:
     assert json.dumps(SCHEMA) in body["messages"][0]["content"]
 
 
+REFUSES: dict[str, tuple[str, ...]] = {
+    "a schema": ("json_schema",),
+    "every format": ("json_schema", "json_object"),
+    "whatever is asked": ("json_schema", "json_object", ""),
+}
+
+
+@pytest.mark.parametrize("what", REFUSES)
+async def test_openai__a_server_that_refuses_a_format_is_asked_for_the_next_one(what: str) -> None:
+    """The body is LiteLLM's, which renames the code."""
+
+    def server_reply(call: Received) -> Reply:
+        asked = call.json.get("response_format", {}).get("type", "")
+        message = f"litellm.BadRequestError: OpenAIException - no response_format `{asked}`"
+        refused = Reply(status=400, body={"error": {"message": message, "param": "response_format", "code": "400"}})
+        return refused if asked in REFUSES[what] else completion(GOOD)
+
+    with upload_server(server_reply) as server:
+        async with open_models(QUICK, {"OPENAI_BASE_URL": f"{server.url}/v1"}, models=["openai/m"]) as pool:
+            if what == "whatever is asked":
+                failure = await failure_of(pool, ask(model="openai/m"))
+                assert failure.kind == "invalid-request" and "no response_format ``" in failure.message
+                return
+            replies = await asyncio.gather(*(pool.generate(ask(model="openai/m", sample=n)) for n in range(3)))
+            assert [reply.value["verdict"] for reply in replies if reply.value] == ["yes"] * 3
+            before = len(server.received)
+            await pool.generate(ask(model="openai/m", sample=4))
+    [last] = server.received[before:]
+    assert last.json.get("response_format", {}).get("type", "") not in REFUSES[what]
+    assert json.dumps(SCHEMA) in last.json["messages"][0]["content"]
+
+
+FILTERED = [
+    {"message": "... triggering Azure OpenAI's content management policy. ...", "param": "prompt", "code": "400"},
+    {"message": "litellm.ContentPolicyViolationError: rejected", "code": "400"},
+    {"message": "Your request was rejected as a result of our safety system.", "code": "content_policy_violation"},
+    {"message": "Output blocked by content filtering policy", "type": "invalid_request_error"},
+]
+
+
+@pytest.mark.parametrize("error", FILTERED)
+async def test_openai__a_content_filter_behind_a_gateway_refuses(error: dict[str, str]) -> None:
+    with upload_server(lambda _: Reply(status=400, body={"error": error})) as server:
+        async with open_models(QUICK, openai_at(server), models=[JUDGE]) as pool:
+            failure = await failure_of(pool, ask(model=JUDGE))
+    assert (failure.kind, len(server.received)) == ("refused", 1) and error["message"] in failure.message
+
+
+@pytest.mark.parametrize("model", ["openai/m", "gemini-2.5-flash"])
+async def test_tls__a_server_that_does_not_speak_it_is_asked_once(model: str) -> None:
+    with upload_server(lambda _: completion(GOOD)) as server:
+        url = server.url.replace("http:", "https:")
+        async with open_models(quick(judge_model=model, api_key="k", base_url=url), {}, models=[model]) as pool:
+            failure = await failure_of(pool, ask(model=model))
+            assert (failure.kind, pool.meter.spent.calls) == ("invalid-request", 1), failure
+    assert "no secure connection" in failure.message and "`https`" in (failure.hint or "")
+
+
 async def test_pool__sends_each_key_to_its_provider_only() -> None:
     """Two providers: the input key is for the provider of judge-model; the other uses its own."""
     with upload_server(lambda _: completion(GOOD)) as item, upload_server(lambda _: completion(GOOD)) as two:

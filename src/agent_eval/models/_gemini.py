@@ -14,6 +14,7 @@ from agent_eval.models._provider import (
     ProviderError,
     ProviderReply,
     ProviderRequest,
+    connection_error,
     credentials_rejected,
     error_text,
     retry_info_delay,
@@ -73,9 +74,9 @@ class GeminiClient:
         except TimeoutError as error:
             raise timeout_error(request.timeout) from error
         except connect_errors as error:
-            raise ProviderError(f"no connection: {error_text(error)}", then="retry", sent=False) from error
+            raise connection_error(error, unsent=True) from error
         except transport_errors as error:
-            raise ProviderError(f"the connection broke: {error_text(error)}", then="retry") from error
+            raise connection_error(error, unsent=False) from error
         except GoogleAuthError as error:
             raise credentials_rejected(error) from error
         return _parse(response)

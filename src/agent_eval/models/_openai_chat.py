@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,9 @@ from agent_eval.core.text import whole_line
 from agent_eval.models._endpoint import Endpoint, is_openai
 from agent_eval.models._provider import (
     SENT_TO_OPENAI,
-    ProviderError,
     ProviderReply,
     ProviderRequest,
-    error_text,
+    connection_error,
     split_system,
     status_error,
     timeout_error,
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
 
 
+_FILTERED = re.compile(r"(?i)content management policy|content.?policy.?violation|content filter(ing|ed)|safety system")
+"""What the filters of Azure, OpenAI and Anthropic say; a gateway such as LiteLLM leaves their code out."""
+_FORMAT = re.compile(r"response_format|json_schema|json_object")
+
+
 class OpenAIClient:
     """A client of one server with OpenAI's API."""
 
@@ -41,20 +46,27 @@ class OpenAIClient:
             is_openai: Whether it is OpenAI's own service; other servers know the token limit only as `max_tokens`.
         """
         self._client = client
-        self._has_json_schema = has_json_schema
+        self._formats = ["json_schema", "json_object", ""][not has_json_schema : 1 if is_openai else None]
+        """Of replies: the first one is asked for. A server that refuses it is asked for the next one from then on."""
         self._is_openai = is_openai
 
     async def send(self, request: ProviderRequest) -> ProviderReply:
         """Makes one attempt."""
         import openai
 
+        asked = self._formats[0]
         try:
             async with asyncio.timeout(request.timeout):
                 response: ChatCompletion = await self._client.chat.completions.create(
                     **self._arguments(request), timeout=request.timeout
                 )
         except openai.APIStatusError as error:
-            if _is_filter(error.body):
+            if request.schema is not None and _refuses_format(error):
+                if self._formats[0] == asked:  # Another attempt may have noticed it.
+                    self._formats = self._formats[1:] or [asked]
+                if self._formats[0] != asked:
+                    return await self.send(request)
+            if _is_filter(error):
                 empty = ProviderReply(text="", usage=ModelUsage(), model_version=None)
                 return empty.refused(f"the content filter refused the prompt: {_message_of(error)}")
             raise status_error(error.status_code, _message_of(error), error.response.headers) from error
@@ -62,9 +74,7 @@ class OpenAIClient:
             raise timeout_error(request.timeout) from error
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
-            unsent = type(cause).__name__ == "ConnectError"
-            message = "no connection" if unsent else "the connection broke"
-            raise ProviderError(f"{message}: {error_text(cause)}", then="retry", sent=not unsent) from error
+            raise connection_error(cause, unsent=type(cause).__name__ == "ConnectError") from error
         return _parse(response)
 
     def _arguments(self, request: ProviderRequest) -> dict[str, Any]:
@@ -72,13 +82,13 @@ class OpenAIClient:
         arguments: dict[str, Any] = {SENT_TO_OPENAI[name]: value for name, value in fields.items()}
         if not self._is_openai and "max_completion_tokens" in arguments:
             arguments["max_tokens"] = arguments.pop("max_completion_tokens")
-        if request.schema is not None and self._has_json_schema:
+        if request.schema is not None and self._formats[0] == "json_schema":
             arguments["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {"name": "reply", "schema": dict(request.schema), "strict": is_strict(request.schema)},
             }
         elif request.schema is not None:
-            arguments["response_format"] = {"type": "json_object"}
+            arguments |= {"response_format": {"type": "json_object"}} if self._formats[0] else {}
             instruction = f"Reply with one JSON value that fits this JSON Schema: {json.dumps(request.schema)}"
             system = f"{system}\n\n{instruction}" if system else instruction
         messages = [{"role": "system", "content": system}] if system else []
@@ -157,8 +167,15 @@ def _message_of(error: Any) -> str:
     return whole_line(str(message or error.message))
 
 
-def _is_filter(body: Any) -> bool:
-    return isinstance(body, dict) and body.get("code") in ["content_filter", "content_policy_violation"]  # any type
+def _is_filter(error: Any) -> bool:
+    body = error.body
+    if isinstance(body, dict) and body.get("code") in ["content_filter", "content_policy_violation"]:  # any type
+        return True
+    return error.status_code == 400 and _FILTERED.search(_message_of(error)) is not None
+
+
+def _refuses_format(error: Any) -> bool:
+    return error.status_code in {400, 422} and _FORMAT.search(f"{error.body} {error.message}") is not None
 
 
 def open_openai(endpoint: Endpoint, *, connections: int) -> OpenAIClient:

@@ -19,6 +19,10 @@ from agent_eval.models.protocol import FailureKind, ModelUsage
 from agent_eval.net.retry import NO_ACCESS, TEMPORARY, TOO_MANY, seconds_asked
 
 _LONGEST_VERSION = 200
+_NEVER_SECURE = re.compile(
+    r"(?i)wrong.version.number|record.layer.failure|http.request|unsupported.protocol|certificate.verify.failed"
+)
+"""What OpenSSL says of a server that does not speak TLS, or that nobody trusts: another attempt is no use."""
 _MOST_TOKENS = 100_000_000
 """Upper bound for a plausible token count, including the prompt."""
 
@@ -181,6 +185,27 @@ def credentials_rejected(error: BaseException) -> ProviderError:
         hint="Check the service account or the workload identity that the job uses.",
         sent=False,
     )
+
+
+def connection_error(cause: BaseException, *, unsent: bool) -> ProviderError:
+    """Returns the error for an attempt whose connection failed.
+
+    Args:
+        cause: What the HTTP client raised.
+        unsent: Whether there was no connection at all.
+    """
+    text = error_text(cause)
+    if _NEVER_SECURE.search(text):
+        return ProviderError(
+            f"no secure connection: {text}",
+            kind="invalid-request",
+            then="give-up",
+            hint="Check the base URL: `https` needs a server that speaks TLS there, with a valid certificate. For an "
+            "authority of your own, set SSL_CERT_FILE.",
+            sent=False,
+        )
+    what = "no connection" if unsent else "the connection broke"
+    return ProviderError(f"{what}: {text}", then="retry", sent=not unsent)
 
 
 def timeout_error(seconds: float) -> ProviderError:

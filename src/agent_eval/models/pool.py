@@ -347,11 +347,13 @@ async def _valid_reply(request: ModelRequest, channel: ModelChannel, call: Call)
             return _reply(request, reply, call)
         except ValueError as error:
             mismatch = str(error)
-    raise ModelFailure(
-        "malformed",
-        f"`{request.model}` gave no usable reply in {_MAX_CALLS} calls: {mismatch}.",
-        "A larger model, or a larger `max_output_tokens` in `judge_model_config`, may help.",
-    )
+    hint = "A larger model, or a larger `max_output_tokens` in `judge_model_config`, may help."
+    if request.schema is not None and mismatch.startswith("it is not JSON"):
+        hint = (
+            "The server does not hold the model to the schema that it gets (`response_format`): a code fence, a "
+            "sentence or `<think>` before JSON is no reply. Serve the model with structured output, or use another one."
+        )
+    raise ModelFailure("malformed", f"`{request.model}` gave no usable reply in {_MAX_CALLS} calls: {mismatch}.", hint)
 
 
 def _reply(request: ModelRequest, reply: ProviderReply, call: Call) -> ModelReply:

@@ -165,7 +165,7 @@ class HttpClient:
         self._headers = dict(headers or {})
         self._environ = environ or {}
         self._masker = masker or Masker()
-        self._clients: dict[str, httpx2.AsyncClient] = {}
+        self._clients: dict[tuple[str, bool], httpx2.AsyncClient] = {}
 
     @property
     def has_headers(self) -> bool:
@@ -196,6 +196,8 @@ class HttpClient:
     ) -> AsyncIterator[Stream]:
         """Sends a request; the connection is closed at the end of the block if the answer was not read to its end.
 
+        A request on a kept connection that ends before an answer begins is sent once more, on a new one.
+
         Args:
             method: `GET`, `POST`, ...
             url: An absolute URL.
@@ -213,10 +215,28 @@ class HttpClient:
             sent["Content-Type"] = "application/json"
             content = json.dumps(body, allow_nan=False).encode()
         sent |= headers or {}
+        import httpx2
+
+        connected = False
+
+        async def trace(event: str, _: Any) -> None:
+            nonlocal connected
+            connected = connected or event.startswith("connection.connect")
+
+        lost = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
         with _failures():
-            client = self._client(origin)
-            request = client.build_request(method, url, headers=sent, content=content)
-            response = await client.send(request, stream=True)
+            for kept in (True, False):
+                client = self._client(origin, kept=kept)
+                extensions = {"trace": trace}
+                request = client.build_request(method, url, headers=sent, content=content, extensions=extensions)
+                try:
+                    response = await client.send(request, stream=True)
+                    break
+                except lost as error:
+                    # Of a connection that was kept, and that the server closed meanwhile: no byte of an answer came.
+                    malformed = type(error) is lost[-1] and "disconnected" not in str(error)
+                    if connected or malformed or not kept:
+                        raise
         try:
             yield Stream(response, self._masker)
         finally:
@@ -229,26 +249,33 @@ class HttpClient:
             with contextlib.suppress(Exception):
                 await client.aclose()
 
-    def _client(self, origin: str) -> httpx2.AsyncClient:
-        """The client of an origin. Each has its own: connections are pooled by address, certificates are for names."""
+    def _client(self, origin: str, *, kept: bool) -> httpx2.AsyncClient:
+        """The client of an origin. Each has its own: connections are pooled by address, certificates are for names.
+
+        Args:
+            origin: Scheme, host and port.
+            kept: Whether it keeps connections.
+        """
         import httpx2
 
-        if origin not in self._clients:
+        if (origin, kept) not in self._clients:
             client = httpx2.AsyncClient(
-                transport=_transport(origin, self._environ),
+                transport=_transport(origin, self._environ, kept=kept),
                 trust_env=False,
                 follow_redirects=False,
                 timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
             )
             client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-            self._clients[origin] = client
-        return self._clients[origin]
+            self._clients[origin, kept] = client
+        return self._clients[origin, kept]
 
 
-def _transport(origin: str, environ: Mapping[str, str]) -> httpx2.AsyncBaseTransport:
+def _transport(origin: str, environ: Mapping[str, str], *, kept: bool) -> httpx2.AsyncBaseTransport:
     import httpx2
 
-    limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEPALIVE_SECONDS)
+    limits = httpx2.Limits(
+        max_connections=None, max_keepalive_connections=None if kept else 0, keepalive_expiry=_KEEPALIVE_SECONDS
+    )
     loopback = is_loopback(urllib.parse.urlsplit(origin).hostname or "")
     proxy, variable = ("", "") if loopback else proxy_of(origin, environ)
     certificates = _certificates(origin, environ)
