@@ -10,7 +10,14 @@ import os
 import sys
 from typing import NoReturn
 
-from agent_eval.cli import INTERNAL_ERROR, main, open_missing_streams, prepare_streams, run_command
+_CANNOT_START = 70
+"""As for a bug. Python's own exit code, if the environment was removed, would be that of a failed verdict."""
+
+try:
+    from agent_eval.cli import main, open_missing_streams, prepare_streams, run_command
+except ImportError as missing:
+    sys.stderr.write(f"agent-eval: it can't be started: {missing}\n")
+    sys.exit(_CANNOT_START)
 
 _STARTING_AGENTS = frozenset({"run", "merge", "action"})
 _HELP = frozenset({"-h", "--help"})
@@ -35,9 +42,9 @@ def run() -> NoReturn:
             from agent_eval.agents.sandbox import supervised
 
             code = supervised(main)
-    except ImportError as error:  # Its environment was removed. Python's own code would be that of a failed verdict.
+    except ImportError as error:
         sys.stderr.write(f"agent-eval: it can't be started: {error}\n")
-        code = INTERNAL_ERROR
+        code = _CANNOT_START
     _exit(code)
 
 
