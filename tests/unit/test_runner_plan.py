@@ -49,7 +49,8 @@ from agent_eval.runner.cost_estimate import Range, estimate
 from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, function_source, metric_identity
 from agent_eval.runner.journal import write_lines
 from agent_eval.runner.partition import Unit
-from agent_eval.runner.plan import Plan, PlannedCase, make_plan, source_fingerprint
+from agent_eval.runner.plan import Plan, PlannedCase, make_plan
+from agent_eval.runner.sources import source_fingerprint
 
 # What is planned of loaded files, and when a recorded run still stands for a new one.
 
@@ -77,7 +78,7 @@ def agent(tmp_path: Path) -> Path:
 
 
 OTHERS = "evals/home.test.json evals/test_config.json .git/config.json .venv/lib/adk.py __pycache__/agent.py"
-OTHERS += " node_modules/x/package.json picture.png out/results.json env/lib/adk.py"
+OTHERS += " node_modules/x/package.json out/results.json env/lib/adk.py session.db"
 
 
 def test_plan__a_fingerprint_of_an_agent_is_that_of_its_sources(agent: Path) -> None:
@@ -90,8 +91,18 @@ def test_plan__a_fingerprint_of_an_agent_is_that_of_its_sources(agent: Path) -> 
         (agent / path).parent.mkdir(parents=True, exist_ok=True)
         (agent / path).write_text("{}", encoding="utf-8")
         assert prints()[0] == before[0], path
-    for path in ("agent.py", "tools/lamp.py", ".env", "prompt.md", "root_agent.yaml", "uv.lock"):
+    for path in (
+        "agent.py",
+        "tools/lamp.py",
+        ".env",
+        "prompt.md",
+        "root_agent.yaml",
+        "uv.lock",
+        "data.csv",
+        ".prompts/a",
+    ):
         before = prints()
+        (agent / path).parent.mkdir(exist_ok=True)
         (agent / path).write_text("something else", encoding="utf-8")
         assert not set(prints()) & set(before), path
 

@@ -306,6 +306,13 @@ class _Failure(Exception, Generic[Kind]):
         self.unfinished: Invocation | None = None
         """The turn as far as it went."""
 
+    def ran_before(self, case_id: str, most: int = 20) -> list[str]:
+        """The cases that the process had served, other runs of this case among them; the latest first."""
+        others = list(self.served)
+        if case_id in others:
+            others.remove(case_id)
+        return list(dict.fromkeys(reversed(others)))[:most]
+
     def copy(self) -> Self:
         """The same failure for another task: raising one exception in many tasks would mix their Python tracebacks."""
         copied = type(self).__new__(type(self), *self.args)

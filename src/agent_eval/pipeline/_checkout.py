@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import hashlib
+import json
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +19,9 @@ from agent_eval.agents.sandbox import (
     NO_PROCESS,
     Isolation,
     allow_list,
+    is_base_variable,
     isolated,
+    secrets_in,
     without_github_identity,
 )
 from agent_eval.core.limiter import Limiter
@@ -57,6 +61,8 @@ class Resources:
     """Answers tool calls; None: all tools run."""
     bill: Bill | None = None
     """None: the agents' answers come from files."""
+    around: str = ""
+    """See `surroundings`."""
     purpose: str = "agent"
     """What the bill calls the runs."""
 
@@ -151,6 +157,7 @@ class Checkout(Resources):
             plan=plan,
             agents=self.agents,
             roster=self.roster,
+            around=self.around,
             journal=self.journal,
             limits=Limits(
                 concurrency=self.limiter.most,
@@ -188,6 +195,17 @@ class Checkout(Resources):
         return {
             f"{name} ({path})": value for path, agent in self.agents.items() for name, value in agent.provenance.items()
         }
+
+
+def surroundings(isolation: Isolation, prepared: Preparation) -> str:
+    """A hash of what decides answers beside files: variables (of secrets only the names), versions of packages."""
+    environment = isolation.sandbox.environment.items()
+    variables = {
+        name: "" if secrets_in({name: value}) else value for name, value in environment if not is_base_variable(name)
+    }
+    versions = {} if prepared.interpreter is None else prepared.interpreter.versions
+    facts = [sorted(variables.items()), sorted(versions.items())]
+    return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from agent_eval.evalset.models import Suite
 from agent_eval.pipeline._agents import add_changes, agent_trees
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._causes import add_causes, toolset_warnings
-from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
+from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation, surroundings
 from agent_eval.pipeline._draft import Draft, died_with_others, draft_report, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
 from agent_eval.pipeline._part import (
@@ -232,7 +232,13 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         )
         limiter = Limiter.of(settings.concurrency, remote=choices.remote)
         resources = Resources(
-            journal=journal, limiter=limiter, models=models, until=until, tapes=planned.tapes, bill=planned.bill
+            journal=journal,
+            limiter=limiter,
+            models=models,
+            until=until,
+            tapes=planned.tapes,
+            bill=planned.bill,
+            around=surroundings(isolation, prepared),
         )
         async with (
             open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,

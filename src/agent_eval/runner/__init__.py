@@ -37,7 +37,7 @@ from agent_eval.runner.plan import (
     PlannedCase,
     given_by,
     make_plan,
-    source_fingerprint,
 )
 from agent_eval.runner.replay import REPLAY_MISSES, Chosen, Tapes
+from agent_eval.runner.sources import source_fingerprint
 from agent_eval.runner.usage import usage_by_model

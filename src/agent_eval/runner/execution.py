@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 _STOPPED = "stopped"
 _WAITING_PER_RUNNING = 4
 """Runs that may wait for judges or for retries of model calls, per concurrency slot."""
-_MOST_BEFORE = 20
-"""Cases that are named if one of them may have ended the process of another."""
 _MESSAGE = 2_000
 """Characters of an error's message: an exception may quote a whole document."""
 _LOG = 4_000
@@ -84,6 +82,8 @@ class Execution:
     used_up: Callable[[], RunError | None] = lambda: None
     """Why no further run may begin. Other executions may spend the same budget, so it is asked before each run."""
     on_progress: Callable[[Progress], None] = lambda _: None
+    around: str = ""
+    """What the runs depend on beside their cases and files: only equal runs are resumed."""
     roster: Roster | None = None
     """Starts the agents; None: a new one."""
     fails: Callable[[CaseReport], bool] = lambda case: case.status == "failed"
@@ -176,7 +176,7 @@ class Execution:
     async def _reuse(self, runs: Iterable[tuple[PlannedCase, int]], waiting: list[tuple[PlannedCase, int]]) -> None:
         """Scores the recordings of an earlier process; the other runs are added to `waiting`, in their order."""
         for planned, run in runs:
-            recording = self.journal.reuse(planned.run_id(run), planned.fingerprint)
+            recording = self.journal.reuse(planned.run_id(run), planned.fingerprint + self.around)
             if recording is None:
                 waiting.append((planned, run))
             else:
@@ -260,7 +260,7 @@ class Execution:
                 eval_set_id=planned.eval_set_id,
                 eval_id=planned.case.eval_id,
                 run=run,
-                fingerprint=planned.fingerprint,
+                fingerprint=planned.fingerprint + self.around,
                 invocations=[],
                 started_at=started_at,
                 duration=0.0,
@@ -292,7 +292,7 @@ class Execution:
                     recording.tools = tools.use
                 await self._converse(planned, recording, tools, place, isolated=attempts > 1)
                 error = None
-                recording.ran_before = _ran_before(failure, planned.case_id)
+                recording.ran_before = [] if failure is None else failure.ran_before(planned.case_id)
                 break
             except asyncio.CancelledError:
                 error = self._halt
@@ -460,14 +460,6 @@ class Execution:
                 self._pad(case, self._parts.pop(case.case_id, [])), min_pass_rate=self.limits.min_pass_rate
             )
         ]
-
-
-def _ran_before(failure: AgentFailure | None, case_id: str) -> list[str]:
-    """The cases that the process of a failed run had served, other runs of this case among them; the latest first."""
-    others = [] if failure is None else list(failure.served)
-    if case_id in others:
-        others.remove(case_id)
-    return list(dict.fromkeys(reversed(others)))[:_MOST_BEFORE]
 
 
 def _with_masked_message(turn: Invocation, masker: Masker) -> Invocation:

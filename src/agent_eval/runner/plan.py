@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.masking import Masker
@@ -395,55 +392,3 @@ def given_by(case: EvalCase) -> dict[str, str]:
     return {
         name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()[:32] for name, part in parts.items()
     }
-
-
-_SOURCES = {".py", ".yaml", ".yml", ".json", ".toml", ".txt", ".md", ".jinja", ".j2", ".lock", ".env"}
-_NOT_SOURCES = (".test.json", ".tape.json", ".evalset.json", "test_config.json", "eval_config.json")
-_NOT_SEARCHED = {"__pycache__", "node_modules"}
-
-
-_MOST_READ = 5_000
-"""Files that are hashed by content; of further ones only size and time of change count."""
-
-
-def source_fingerprint(root: Path, directory: Path | None, *, skip: Collection[Path] = ()) -> str:
-    """A hash of the files an agent may import or read, so that a resumed run doesn't reuse answers of other code.
-
-    An agent may import any module of its repository, so this covers the whole checkout.
-
-    Args:
-        root: The checkout.
-        directory: The agent's directory; None if it has no source here.
-        skip: Directories to leave out, e.g. the output directory.
-    """
-    digest = hashlib.sha256()
-    if directory is None:
-        return digest.hexdigest()[:16]
-    inside = directory.resolve().is_relative_to(root.resolve())
-    skipped = {path.resolve() for path in skip}
-    count = 0
-    for top in (root,) if inside else (root, directory):
-        for path in _sources(top, skipped):
-            count += 1
-            with contextlib.suppress(OSError):  # A dangling link, or a file that the agent can't read either.
-                if count <= _MOST_READ:
-                    content = path.read_bytes()
-                else:
-                    facts = path.stat()
-                    content = f"{facts.st_size} {facts.st_mtime_ns}".encode()
-                digest.update(path.relative_to(top).as_posix().encode() + b"\0" + content + b"\0")
-    return digest.hexdigest()[:16]
-
-
-def _sources(directory: Path, skip: Collection[Path]) -> Iterator[Path]:
-    """Files that an agent may read, judged by name. Virtual environments and hidden directories are not searched."""
-    for folder, subfolders, names in os.walk(directory):
-        if "pyvenv.cfg" in names or Path(folder).resolve() in skip:
-            subfolders.clear()
-            continue
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith(".") and name not in _NOT_SEARCHED)
-        for name in sorted(names):
-            path = Path(folder, name)
-            is_source = name == ".env" or (path.suffix in _SOURCES and not name.startswith("."))
-            if is_source and not name.endswith(_NOT_SOURCES) and path.is_file():
-                yield path

@@ -7,6 +7,7 @@ from agent_eval.agents.sandbox.forwarding import (
     allow_list,
     child_environment,
     installer_environment,
+    is_base_variable,
     missing_key_hint,
     missing_variable_hint,
     secrets_in,

@@ -185,6 +185,11 @@ def _denied(name: str) -> str | None:
     return next((rule for rule in DENIED_VARIABLES if _fits(name.upper(), rule)), None)
 
 
+def is_base_variable(name: str) -> bool:
+    """Whether it is always forwarded, because processes need it."""
+    return _matches(name, BASE_VARIABLES)
+
+
 def child_environment(
     environ: Mapping[str, str], allow: Sequence[str], account: Account | None = None
 ) -> dict[str, str]:

@@ -22,16 +22,20 @@ from agent_eval.core.masking import Masker
 _TAIL_BYTES = 16_000
 _SHOWN_CHARS = 4_000
 _PROBE = """\
-import importlib.metadata as m, importlib.util as u, json, platform, sys, sysconfig
+import hashlib, importlib.metadata as m, importlib.util as u, json, os, platform, sys, sysconfig
 def version(name):
     try: return m.version(name)
     except Exception: return None
 try: adk = u.find_spec("google.adk") is not None
 except Exception: adk = False
 names = ["google-adk", "google-genai", "litellm", "veadk-python"]
+found = {name for folder in filter(os.path.isdir, sys.path) for name in os.listdir(folder)}
+packages = repr(sorted(name for name in found if name.endswith((".dist-info", ".egg-info"))))
+digest = hashlib.sha256(packages.encode("utf-8", "replace")).hexdigest()[:12]
 print(json.dumps({
     "adk": adk, "ok": sys.version_info >= (3, 10), "site": sysconfig.get_path("purelib"), "executable": sys.executable,
-    "versions": {"python": platform.python_version(), **{n: version(n) for n in names if version(n)}},
+    "versions": {"python": platform.python_version(), **{n: version(n) for n in names if version(n)},
+                 "packages": digest},
 }))
 """
 _NETWORK = re.compile(

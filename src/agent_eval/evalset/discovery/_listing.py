@@ -95,7 +95,7 @@ def _list_with_git(listing: Listing, directory: Path, top: Path, inside: str, sk
         OSError: The repository does not exist any more.
     """
     before = 0 if inside == "." else len(inside) + 1
-    for line in _git(top, "ls-files", "-t", "-s", "-z", "--", inside):
+    for line in git_lines(top, "ls-files", "-t", "-s", "-z", "--", inside):
         facts, _, path = line.partition("\t")
         tag, mode, name = facts[0], facts.split()[1], path[before:]
         if tag == "S" and not os.path.lexists(directory / name):
@@ -147,12 +147,12 @@ def _git_with_rules(
         OSError: The repository does not exist any more.
     """
     try:
-        return _git(top, *arguments, ok=ok, literal=literal, timeout=_PATIENCE)
+        return git_lines(top, *arguments, ok=ok, literal=literal, timeout=_PATIENCE)
     except GitTimeout:
         for path in _rule_files(top, directory):
             if path.is_fifo():
                 raise GitError(f"{path} is a named pipe, which git would wait for. Remove it.") from None
-    return _git(top, *arguments, ok=ok, literal=literal)
+    return git_lines(top, *arguments, ok=ok, literal=literal)
 
 
 def _rule_files(top: Path, directory: Path) -> Iterator[Path]:
@@ -164,7 +164,7 @@ def _rule_files(top: Path, directory: Path) -> Iterator[Path]:
         yield Path(folder, ".gitignore")
 
 
-def _git(
+def git_lines(
     top: Path, *arguments: str, ok: tuple[int, ...] = (0,), literal: str = "1", timeout: float = _SECONDS
 ) -> list[str]:
     """Runs git, as the owner of the checkout if possible. Its configuration can't start programs.
