@@ -22,7 +22,7 @@ from types import CodeType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from agent_eval_host.frames import agent_places, is_own
+from agent_eval_host.frames import agent_places, is_ours, is_own
 from agent_eval_host.values import plain
 
 ABSENT = "absent"
@@ -103,6 +103,7 @@ def watch() -> None:
     """Begins to note."""
     sys.addaudithook(_hear)
     _watch_stat()
+    _watch_pools()
     os._Environ.__getitem__ = _variable  # type: ignore[method-assign]
     state = importlib.import_module("google.adk.sessions.state").State
     for name in ("__getitem__", "__contains__", "to_dict", "__setitem__", "update"):
@@ -249,6 +250,28 @@ def _watch_stat() -> None:
     os.stat = stat
 
 
+def _watch_pools() -> None:
+    """The threads of a pool work for the call that has given them something to do."""
+    pool = importlib.import_module("concurrent.futures").ThreadPoolExecutor
+    body = pool.submit
+
+    def inside(reads: Reads, function: Any, *args: Any, **options: Any) -> Any:
+        token = _reading.set(reads)
+        try:
+            return function(*args, **options)
+        finally:
+            _reading.reset(token)
+
+    @functools.wraps(body)
+    def submit(executor: Any, function: Any, /, *args: Any, **options: Any) -> Any:
+        reads = _reading.get()
+        return body(
+            executor, function if reads is None else functools.partial(inside, reads, function), *args, **options
+        )
+
+    pool.submit = submit
+
+
 def _hear(event: str, args: tuple[Any, ...]) -> None:
     """Notes what Python opens (an audit hook)."""
     if event == "open":
@@ -310,8 +333,11 @@ def _those() -> list[Reads]:
 
 
 def _note(name: str, frame: Any) -> None:
-    codes = set()
+    codes = set[CodeType]()
+    reads = _reading.get()
     while frame is not None:
+        if reads is None and not codes and is_ours(frame.f_code.co_filename):
+            return  # We look at tools, and no call is to blame for it.
         if is_own(frame.f_code.co_filename):
             codes.add(frame.f_code)
             if frame.f_code.co_name == "<module>":
@@ -319,6 +345,6 @@ def _note(name: str, frame: Any) -> None:
         frame = frame.f_back
     if codes:
         _readers.setdefault(name, set()).update(codes)
-    if _running and (_reading.get() is not None or not codes):
-        for reads in _those():
-            reads.names.add(name)
+    if reads is not None or not codes:
+        for each in _those():
+            each.names.add(name)

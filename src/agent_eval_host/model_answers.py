@@ -17,8 +17,10 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from agent_eval_host import evidence
 from agent_eval_host.channel import Channel
 from agent_eval_host.model_calls import ModelWatch
+from agent_eval_host.tool_objects import ToolObjects
 from agent_eval_host.tools import in_tool, wrap_method
 from agent_eval_host.turns import Turn, running_turn
 from agent_eval_host.values import LONGEST_MESSAGE, cut, described_error, text_of
@@ -53,6 +55,7 @@ class ModelAnswers:
         self._channel = channel
         self._models = models
         self._private: dict[int, dict[str, Any]] = {}
+        self._objects = ToolObjects()
 
     def install(self) -> None:
         """Wraps the classes of models that exist, and those that are defined later."""
@@ -72,11 +75,13 @@ class ModelAnswers:
                 self._models.asked()
                 return run()
             stream = bool(args[0] if args else options.get("stream"))
-            return self._decided(turn, self._asked(model, llm_request, stream), run)
+            return self._decided(turn, self._asked(model, llm_request, stream), run, model)
 
         return generate_content_async
 
-    async def _decided(self, turn: Turn, params: dict[str, Any], run: Callable[[], Any]) -> AsyncIterator[Any]:
+    async def _decided(
+        self, turn: Turn, params: dict[str, Any], run: Callable[[], Any], model: Any
+    ) -> AsyncIterator[Any]:
         number, decision = await self._channel.ask(turn, "model", params)
         if decision.get("do") == "answer":
             self._models.replayed()
@@ -95,8 +100,10 @@ class ModelAnswers:
         began, said, is_complete = time.monotonic(), list[Any](), False
 
         def report(**outcome: Any) -> None:
-            seconds = round(time.monotonic() - began, 6)
-            self._channel.notify("model_ran", {"turn": turn.number, "call": number, "seconds": seconds, **outcome})
+            behind = self._objects.of(model)
+            read = sorted(name for name in evidence.read_by(behind.codes, behind.files) if name[:9] != "variable:")
+            outcome |= {"seconds": round(time.monotonic() - began, 6), "read": read}
+            self._channel.notify("model_ran", {"turn": turn.number, "call": number, **outcome})
 
         try:
             async with contextlib.aclosing(run()) as responses:
@@ -139,6 +146,7 @@ class ModelAnswers:
             "agent": labels.get("adk_agent_name") or "",
             "model": text_of(llm_request.model or getattr(model, "model", "")),
             "implementation": f"{type(model).__module__}.{type(model).__qualname__}",
+            "code": self._objects.of(model).code_hash(),
             "settings": self._settings(model),
             "stream": stream,
             "request": {**request, "config": config, **_shown(others)},

@@ -69,12 +69,10 @@ def _module_of(value: Any) -> str:
     return str(getattr(named, "__module__", ""))
 
 
-def versions(modules: Iterable[str]) -> dict[str, str]:
+def versions(modules: Iterable[str], *, of_framework: bool = True) -> dict[str, str]:
     """Versions by the names of the packages that have these modules, with all that they need."""
-    found: dict[str, str] = {}
-    for module in sorted(set(modules)):
-        found.update(_of_module(module))
-    return found
+    found = {name: version for module in sorted(modules) for name, version in _of_module(module).items()}
+    return {name: version for name, version in found.items() if of_framework or name not in _FRAMEWORK}
 
 
 @functools.cache

@@ -7,12 +7,16 @@ import gc
 import hashlib
 import importlib
 import itertools
+import json
+import linecache
 import re
 import sys
 import tempfile
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
@@ -22,16 +26,18 @@ from types import (
     CodeType,
     FunctionType,
     GetSetDescriptorType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodDescriptorType,
     MethodType,
     ModuleType,
+    SimpleNamespace,
 )
 from typing import Any
 
 from agent_eval_host.evidence import ABSENT, variables
 from agent_eval_host.frames import agent_places, is_ours
-from agent_eval_host.packages import modules_of
+from agent_eval_host.packages import modules_of, versions
 from agent_eval_host.tool_sources import codes_in, imported_files, is_of_agent, names_in, own_file, server_of
 
 _NOT_COMPARED = "$"
@@ -44,6 +50,7 @@ _SECRET = re.compile(
 _LOGIN = re.compile(r"://[^/@\s]+:[^/@\s]+@")
 _RANDOM = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|\bat 0x[0-9a-f]+", re.IGNORECASE)
 """An id of `uuid`, an address in memory."""
+_LINE = re.compile(r", line [\d:]+$")
 _SHORTEST_VARIABLE = 5
 _SHORTEST_INSIDE = 8
 """Characters. A shorter value of a variable, e.g. `1` or `agent`, is in too many texts."""
@@ -85,6 +92,16 @@ class Implementation:
     """The code of the agent's functions."""
     modules: set[str] = field(default_factory=set)
     """The other modules that it uses."""
+
+    def code_hash(self) -> str:
+        """A hash of its functions, wherever they are in their files, and of the values that they use; "" if none is
+        the agent's own.
+        """
+        if not self.codes:
+            return ""
+        used = {place: _LINE.sub("", value) for place, value in self.places.items() if _is_shared(place)}
+        facts = [sorted(map(_source_of, self.codes)), used, versions(self.modules, of_framework=False)]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 class ToolObjects:
@@ -289,12 +306,21 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
 def _used(module: str, names_of_module: dict[str, Any], names: frozenset[str]) -> Iterator[tuple[str, Any]]:
     """The values that code uses from its module and from the agent's modules that it names, with full names."""
     for name in sorted(names & names_of_module.keys()):
-        value = names_of_module[name]
+        value = _content(names_of_module[name])
         if type(value) is ModuleType:
             if own_file(value) and vars(value) is not names_of_module:
                 yield from _used(value.__name__, vars(value), names - {name})
         elif _is_compared(value):
             yield f"{module}:{name}", value
+
+
+def _content(value: Any) -> Any:
+    """What something holds that is there to be changed, e.g. by a callback."""
+    if type(value) is ContextVar:
+        return value.get(None)
+    if type(value) in (SimpleNamespace, MappingProxyType):
+        return dict(vars(value) if type(value) is SimpleNamespace else value)
+    return list(value) if type(value) is deque else value
 
 
 def _is_compared(value: Any) -> bool:
@@ -310,6 +336,12 @@ def _files_of(value: Any) -> Iterator[str]:
     for cls in (value if issubclass(type(value), type) else type(value)).__mro__:
         if is_of_agent(cls):
             yield str(own_file(sys.modules[cls.__module__]))
+
+
+@functools.cache
+def _source_of(code: CodeType) -> str:
+    last = max((line or 0 for *_, line in code.co_lines()), default=0)
+    return "".join(linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : last])
 
 
 def _codes_of(value: Any) -> Iterator[CodeType]:

@@ -251,10 +251,11 @@ EFFECTS = Table(
         Row(where={"change": ("prompt", "reads other state")}, expect="passed"),
         Row(where={"change": "code"}, expect="passed"),  # the maintainer has chosen the old answers
         Row(
-            where={"does": SAME, "change": "one more call"},
+            where={"does": SAME, "change": "one more call", "setting": "stale: warn"},
             expect="passed",
             cause="a tool has no memory in a replay: a repeated call gets the answer of the first one",
         ),
+        Row(where={"does": SAME, "change": "one more call"}, expect="tool-tape-stale"),  # the state says so
         Row(where={"change": ("one more call", "another call"), **MISS}, expect="failed"),
         Row(where={"change": ("one more call", "another call")}, expect="tool-not-recorded"),
     ),

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from adk_envs import FIXTURES
 from base_repos import Repo
 from gate_runs import Done, Repository
@@ -40,9 +41,9 @@ root_agent = Router(name="router")
 AGENT = """
 from google.adk.agents.llm_agent import LlmAgent
 from google.genai import types
-from scripted_model import Scripted, call, reply, text
+from scripted_model import call, reply, text
 
-from . import held, tools
+from . import held, models, tools
 
 
 def script(said, count, request):
@@ -56,8 +57,7 @@ async def before(callback_context):
     ACT
 
 
-MODEL = Scripted(model="scripted", script=script)
-root = LlmAgent(name="NAME", model=MODEL, tools=[tools.look], before_agent_callback=before)
+root = LlmAgent(name="NAME", model=models.make(script), tools=[tools.look], before_agent_callback=before)
 """
 TOOLS = """
 import asyncio
@@ -73,6 +73,23 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 """
+MODELS = """
+from pathlib import Path
+
+from scripted_model import Scripted, text
+
+
+class Wrapped(Scripted):
+    async def generate_content_async(self, llm_request, stream=False):
+        async for response in super().generate_content_async(llm_request, stream):
+            if response.content.parts[0].text:
+                response.content.parts = [text(CHANGED)]
+            yield response
+
+
+def make(script):
+    return Scripted(model="scripted", script=script)
+"""
 CELLS: Mapping[str, Any] = tomllib.loads((DATA / "evidence_cells.toml").read_text("utf-8"))
 KEYS = ("a", "b")
 """Of each agent's two cases: the second one finds what the first one has read."""
@@ -85,6 +102,11 @@ def write(root: Path, name: str, files: Mapping[str, str]) -> None:
         path = root / "desk" / name / file
         if file.startswith("LIB/"):
             path = root.parent / "libraries" / file.removeprefix("LIB/")
+        if file == "model":  # the answer of a model class of the repository
+            path, content = (
+                path.with_name("models.py"),
+                MODELS.replace("Scripted(model", "Wrapped(model").replace("CHANGED", content),
+            )
         if file == "agent":
             path, content = path.with_name("__init__.py"), AGENT.replace("NAME", name).replace("ACT", content.strip())
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,6 +127,7 @@ def outcomes(done: Done) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_replay__is_green_only_if_nothing_that_decided_an_answer_has_changed(repository: Repository) -> None:
     repo = Repo(repository.root)
     repo.git("init", "-q", "-b", "main")
@@ -113,6 +136,7 @@ def test_replay__is_green_only_if_nothing_that_decided_an_answer_has_changed(rep
     for name, cell in CELLS.items():
         tool = TOOLS + cell["tool"]
         given = {"agent": "pass", "held.py": "DATA = {}\nUNIT = ''\n", "tools.py": tool, "b_rules.py": "V = 'one'"}
+        given |= {"models.py": MODELS}
         write(repository.root, name, {**given, **cell.get("files", {})})
     cases = {f"{name}_{key}": f"{name} {key}" for name in CELLS for key in KEYS}
     repository.evals("desk/desk.evalset.json", cases, expect=dict.fromkeys(cases, "It is one."))

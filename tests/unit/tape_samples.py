@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
 from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan
@@ -97,14 +97,21 @@ NUMBERS = itertools.count(1_000)
 
 
 def tool(name: str, args: dict[str, Any] | None = None, response: Any = None, **facts: Any) -> Step:
-    """A call of a tool, which answers this if it runs; `facts` are fields of the messages. `ends=False`: it doesn't."""
-    ends = facts.pop("ends", True)
+    """A call of a tool, which answers this if it runs; `facts` are fields of the messages. `ends=False`: it doesn't.
+
+    `sees`: what its host would see now.
+    """
+    ends, sees = facts.pop("ends", True), facts.pop("sees", {})
     outcome = {field: facts.pop(field) for field in [*facts] if field in ToolRan.model_fields}
     asks = ToolAsked.model_validate({"turn": 1, "call": 0, "name": name, "args": args or {}, "agent": "bot", **facts})
 
     async def made(tapes: TapeSession) -> Any:
         number = next(NUMBERS)
-        decision = await tapes.ask(asks.model_copy(update={"call": number}))
+
+        async def look(names: Collection[str]) -> dict[str, str]:
+            return {each: sees[each] for each in names if each in sees}
+
+        decision = await tapes.ask(asks.model_copy(update={"call": number}), look)
         if decision["do"] == "run" and ends:
             tapes.ran(ToolRan(turn=1, call=number, response=response, **outcome))
         return decision

@@ -365,6 +365,24 @@ def scenarios() -> Iterator[tuple[str, TapeSession, tuple[Step, ...]]]:
         call = tool("get", source="new", error=ToolError(type=error))
         yield "as it did when it was recorded", session("all", stored, STALE_LIVE), (call, *asks[:1], ENDS)
 
+    unit = {"state:unit": "f"}
+    saw: dict[str, Any] = {"packages": {"lib": "1"}, "changed": {"m:X": "1", "m:COUNT": "$"}, "sees": unit}
+    once = tool("get", {}, "old", saw={**unit, "variable:KEY": "$"}, **saw)
+    stored = tape(play(session(), once, model("1", "yes")))
+    for what, now in (
+        ("what it saw", {**saw, "sees": {**unit, "variable:KEY": "other"}}),
+        ("another state", {**saw, "sees": {"state:unit": "c"}}),
+        ("a host that can't look", {**saw, "sees": {}}),
+        ("another package", {**saw, "packages": {"lib": "2", "more": "1"}}),
+        ("another value", {**saw, "changed": {"m:X": "2"}}),
+        ("a value that nothing has changed", {**saw, "changed": {}}),
+    ):
+        yield f"it sees {what}", session("all", stored), (tool("get", **now), model("1"), ENDS)
+        yield f"it sees {what}", session("record-missing", stored), (tool("get", {}, "new", **now),)
+    live = session("all", stored, STALE_LIVE)
+    yield "it sees another state", live, (tool("get", {}, "old", sees={"state:unit": "c"}), model("1"), ENDS)
+    yield "it sees another state", session("all", stored, of_base=True), (tool("get"), model("1"), ENDS)
+
     own = says("asks", lambda tapes: tapes.model_news(ModelNews(turn=1, call=7, what="asked", model="own")))
     run, during = (session("all", two, live_rule) for _ in range(2))
     yield "a tool that runs asks a model", during, (tool("live", ends=False), own, ENDS)

@@ -13,6 +13,7 @@ from typing import Any
 
 import golden_files
 import pytest
+from base_repos import new_repo
 from runner_doubles import execution, planned, session_input
 from tape_samples import Step, answer, asked, at_once, model, play, said, says, tool
 
@@ -24,6 +25,7 @@ from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.core.problem import docs_page
 from agent_eval.criteria.registry import build
 from agent_eval.evalset.models.schema import CriterionConfig, EvalCase, MatchType
+from agent_eval.pipeline._tapes import _digest
 from agent_eval.results import RunError
 from agent_eval.runner import REPLAY_MISSES, Chosen, Plan, Tapes
 from agent_eval.runner.plan import PlannedCase
@@ -155,6 +157,10 @@ def failures(root: Path) -> Iterator[tuple[str, AgentFailure]]:
     tools.finish()
     assert (tools.use.mode, tools.use.model_calls, tools.use.replayed) == ("all", 2, 1)
 
+    rewrite(root, '"schema_version": "3"', '"schema_version": "2"')
+    yield "an older tape", failure_of(lambda: start("all"))
+    yield "an older tape whose tools alone answer", failure_of(start)
+    rewrite(root, '"schema_version": "2"', '"schema_version": "3"')
     untrusted = {("a.test.json", "lamp"): "the pull request changes it"}
     yield "an untrusted tape", failure_of(lambda: start("all", untrusted=untrusted))
     # Where tools alone are replayed, nobody need trust the answers of models.
@@ -422,6 +428,59 @@ def test_stale_tools(tmp_path: Path) -> None:
     assert stale() == {"forged": "../tools.py", "get": "tools.py", "set": "tools.py"}
     (tmp_path / "tools.py").unlink()
     assert "get" in stale()
+
+
+def test_tape_digest__is_of_the_content(tmp_path: Path) -> None:
+    good = b'{\n "a": 1,\n "b": [0.5, "\xc3\xa4"]\n}\n'
+    same = [good.replace(b"\n", b"\r\n"), good.replace(b"\n", b""), good.replace(b"\xc3\xa4", b"\\u00e4")]
+    other = [
+        good.replace(b"1", b"1.0"),
+        good.replace(b'"a": 1,', b'"a": 2, "a": 1,'),
+        good.replace(b"{", b'{"schema_version": "2",'),
+        good[:-2],
+        b"\xef\xbb\xbf" + good,
+        good.decode().encode("utf-16"),
+        b"[" * 100_000,
+        b'{"b": [0.5, "\xc3\xa4"], "a": 1}',
+    ]
+    digests = [_digest(data) for data in [good, *same, *other]]
+    assert len({*digests[: len(same) + 1]}) == 1
+    assert len({*digests}) == len(other) + 1
+
+
+def test_tool_files__evidence(tmp_path: Path) -> None:
+    repo = new_repo(tmp_path / "repo")
+    (repo.root / "docs").mkdir()
+    (repo.root / "docs/a.txt").write_bytes(b"one\r\n")
+    (repo.root / ".gitignore").write_text("cache.txt\n")
+    repo.commit({})
+
+    def now(name: str, seen: str = "") -> str:
+        return ToolFiles(repo.root, [repo.root / "out"]).evidence(name, seen)
+
+    one, names = now("file:docs/a.txt"), now("folder:docs")
+    assert (now("path:docs/a.txt"), now("path:docs")) == ("file", "folder")
+    assert now("file:docs/b.txt") == now("folder:more") == now("path:cache.txt") == "absent"
+    (repo.root / "docs/a.txt").write_bytes(b"one\n")
+    (repo.root / "docs/__pycache__").mkdir()
+    (repo.root / "docs/home.evalset.tools").mkdir()
+    (repo.root / "docs/home.evalset.tools/a.tape.json").write_text("{}")
+    (repo.root / "cache.txt").write_text("made by a run")
+    assert (now("file:docs/a.txt"), now("folder:docs"), now("path:cache.txt")) == (one, names, "")
+    (repo.root / "docs/b.txt").write_text("two")
+    assert now("folder:docs") not in {names, "", "absent"}
+    assert now("file:../secret") == now("file:out/x") == ""
+    assert now("variable:UNIT", "absent") == now("state:unit", "absent") == "absent"
+    assert now("variable:UNIT", "one") == now("variable:OTHER", "one") != now("variable:UNIT", "two")
+    for name, value in (
+        ("SHOP_API_KEY", "12345678"),
+        ("UNIT", "***"),
+        ("PATH", "/bin"),
+        ("UNIT", "http://me:pass@here"),
+        ("UNIT", str(tmp_path)),
+    ):
+        assert now(f"variable:{name}", value) == "$"
+    assert now("state:api_key", "0c1f") == "$"
 
 
 def test_hash_of_files(tmp_path: Path) -> None:

@@ -272,6 +272,8 @@ class ModelAsked(_Message):
     """The name in the request."""
     implementation: str = ""
     """Full name of the model's class."""
+    code: str = ""
+    """Hash of the repository's code behind the model; "" if it has none."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What the model was made with, as far as it is JSON and the request does not show it. Without addresses, keys,
     headers, clients and retries."""
@@ -295,6 +297,8 @@ class ModelRan(_Message):
     """ADK's responses: partial ones, and the first complete one."""
     error: ToolError | None = None
     seconds: NonNegativeFloat = 0.0
+    read: list[str] = Field(default_factory=list)
+    """See `ToolRan`."""
     reason: str | None = None
     """Why the call can't be replayed, e.g. `it was cancelled`; None if it can, unless there is an error."""
 

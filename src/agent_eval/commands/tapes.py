@@ -83,6 +83,8 @@ def _lines(
         plural(tape.runs, "run"),
         f"{stored.path.stat().st_size / 1_000:.1f} kB",
         *([f"{unplayable} can't be replayed"] if unplayable else []),
+        *([f"not compared: {', '.join(hidden)}"] if (hidden := tape.hidden) else []),
+        *([f"{tape.outdated}: record it again with `agent-eval run CASE --record all`"] if tape.outdated else []),
         *(f"stale: {tool} has changed ({what})" for tool, what in sorted(stale_tools(tape).items())),
     ]
     yield f"{stored.case_id or f'{stored.name} (no case)'}: {'; '.join(facts)}"

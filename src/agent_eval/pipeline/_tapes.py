@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.files import read_regular
 from agent_eval.core.masking import Masker
@@ -72,7 +74,7 @@ def open_tapes(
 
 
 def tape_digests(settings: Settings, files: Iterable[LoadedFile]) -> dict[tuple[str, str], str]:
-    """A hash of each tape by eval file and eval id; empty unless models are replayed.
+    """A hash of what each tape says by eval file and eval id; empty unless models are replayed.
 
     A tape that can't be read, or that is reached through a link, is equal to no other one.
     """
@@ -85,12 +87,28 @@ def tape_digests(settings: Settings, files: Iterable[LoadedFile]) -> dict[tuple[
         path = tape_path(settings.root, *case)
         try:
             is_link = path.is_symlink() or path.parent.is_symlink()
-            digests[case] = f"link in {path}" if is_link else hashlib.sha256(read_regular(path, MAX_TAPE)).hexdigest()
+            digests[case] = f"link in {path}" if is_link else _digest(read_regular(path, MAX_TAPE))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError:
             digests[case] = f"unreadable: {path}"
     return digests
+
+
+def _digest(data: bytes) -> str:
+    """A hash of a file's content as JSON, whatever its line ends are; of its bytes if it is none.
+
+    A key that is there twice could be read in two ways.
+    """
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(value := dict(pairs)) < len(pairs):
+            raise ValueError("a key is there twice")
+        return value
+
+    with contextlib.suppress(ValueError, RecursionError):
+        data = json.dumps(json.loads(data.decode("utf-8"), object_pairs_hook=members)).encode()
+    return hashlib.sha256(data).hexdigest()
 
 
 def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem]:
@@ -289,7 +307,8 @@ def unanswered(settings: Settings, suite: Suite, choices: AgentChoices) -> list[
     readable = {case: tape for case in cases if case in tapes and (tape := _readable(settings, tapes[case]))}
     live = settings.replay == "missing-live"
     without_models = [case for case in cases if not (case in readable and readable[case].has_models(may_be_live=live))]
-    missing = [case for case in cases if case not in tapes] if settings.replay == "tools" else without_models
+    without_tape = [case for case in cases if case not in tapes or (case in readable and readable[case].outdated)]
+    missing = without_tape if settings.replay == "tools" else without_models
     stale_tools, rules = stale_tools_by(settings), ToolRules(rules=settings.tool_rules)
     stale = [
         case

@@ -131,7 +131,8 @@ class CaseTools:
         """See `protocol.CallDecider.held`."""
         if not self._open:
             return None
-        call, why = self._open[0], "the turn's time ended before earlier recorded answers were asked for, or dealt with"
+        why = "the turn's time ended before the answers that were recorded earlier were asked for, or dealt with"
+        call = self._open[0]
         return self._failure_in(call.turn, Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, why=why))
 
     def model_news(self, news: ModelNews) -> None:
@@ -348,8 +349,11 @@ class Tapes:
             if other := index.tape.other_given(given_by(planned.given)):
                 return Unanswerable(Obstacle.MISSING, why=f"it was recorded with another {other} of the case")
         for call in index.tape.calls if index is not None else ():
-            needed = self.mode == "replay" or call.done is not None
-            if needed and not call.replayable and self.rules.of(call.tool).replay:
+            if (
+                (self.mode == "replay" or call.done is not None)
+                and not call.replayable
+                and self.rules.of(call.tool).replay
+            ):
                 call_of = ToolAsked(turn=0, call=0, name=call.tool, args=call.args)
                 return Unanswerable(Obstacle.NOT_REPLAYABLE, call_of, why=call.reason or "")
         return None

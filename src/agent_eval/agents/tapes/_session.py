@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 from collections import Counter
@@ -35,6 +36,7 @@ from agent_eval.agents.tapes._tape import (
     TooDeep,
     ToolHashes,
     canonical,
+    changed_files,
     facts_of,
     masked,
     masked_names,
@@ -87,6 +89,7 @@ class TapeSession:
     """Why the model calls of this session can't be on a tape; None if they can."""
     times: Times = field(default_factory=Times)
     """Of the calls that are recorded: of tools by `_Key`, of models by `ModelAsked.call`."""
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _recorded: dict[int, RecordedCall] = field(default_factory=dict)
     _counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
     _running: dict[int, tuple[ToolAsked, _Key]] = field(default_factory=dict)
@@ -225,6 +228,8 @@ class TapeSession:
             self.check_ended()
             difference = first_difference(self.index.tape, request)
             raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, difference=difference)
+        if what := changed_files(exchange.read, self.evidence):
+            raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, why=f"its model's code reads {what}, which changed")
         await self._reach(exchange, call)
         self._exchanges[call.call] = exchange
         self.use.model_calls += 1
@@ -272,6 +277,7 @@ class TapeSession:
             fingerprint=request.fingerprint,
             occurrence=occurrence,
             responses=responses,
+            read=self._read(result),
             seconds=result.seconds,
             done=0,
             after=0,
@@ -376,7 +382,8 @@ class TapeSession:
         if answer is None or self.of_base:
             return ""
         asked = [name for name in answer.saw if not name.startswith(_VALUE)]
-        now = self._saw(call, await look(asked) if asked else {})
+        async with self._looking:  # An answer may set what the next one of parallel calls has seen.
+            now = self._saw(call, await look(asked) if asked else {})
         changed = answer.changed_saw(now)
         if changed:
             self.changed[call.name] = changed
@@ -413,12 +420,15 @@ class TapeSession:
         self.use.recorded += 1
         self.times.came(key)
         hashes = self._hashes(call)
-        hashes.read = {name: value for name in result.read if (value := self.evidence(name, ""))}
+        hashes.read = self._read(result)
         hashes.hidden = result.hidden
         self.hashes[call.agent, call.name] = hashes
         self._recorded[result.call] = self._record(call, key[-1], result)
         self.masked |= {f"{call.name}({path})" for path in masked_names(result.response)}
         self.masked |= {f"{call.name}({path})" for path in masked_names(result.state)}
+
+    def _read(self, result: ToolRan | ModelRan) -> dict[str, str]:
+        return {name: value for name in result.read if (value := self.evidence(name, ""))}
 
     def _check(self, result: ToolRan) -> None:
         call, answer, _ = self._checked[result.call]

@@ -26,6 +26,7 @@ SCHEMA_VERSION: Literal["3"] = "3"
 OLDER: tuple[Literal["1"], Literal["2"]] = ("1", "2")
 """Versions that can be read, and not be replayed: nothing says what their answers depend on."""
 ABSENT = "absent"
+_UNSTEADY = "secrets, paths, times and random values"
 NOT_COMPARED = "$"
 """Stands for a value that is another one at each start of the agent or on each machine, and for a secret."""
 
@@ -76,12 +77,8 @@ class ToolHashes(WireModel):
         Args:
             now: What is there today, by name.
         """
-        changed = [
-            f"{name} (its list of files)" if kind == "folder" else name
-            for kind, name in (place.split(":", 1) for place in self.read)
-            if (now(f"{kind}:{name}", "") or ABSENT) != self.read[f"{kind}:{name}"]
-        ]
-        return f"a file that it reads ({listed(list(dict.fromkeys(changed)), 3)})" if changed else ""
+        changed = changed_files(self.read, now)
+        return f"a file that it reads ({changed})" if changed else ""
 
     def changed_implementation(self, now: Mapping[str, str]) -> str:
         """What is no longer as recorded, in words; "" if nothing is.
@@ -197,6 +194,8 @@ class ModelExchange(WireModel):
     """The name in the request."""
     implementation: str = ""
     """Full name of the model's class."""
+    code: str = ""
+    """Hash of the repository's code behind the model: that makes requests and responses, too."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What its constructor was given and the request does not show."""
     stream: bool = False
@@ -208,6 +207,8 @@ class ModelExchange(WireModel):
     """The number of calls with this fingerprint before it in the conversation."""
     responses: list[dict[str, Any]] = Field(min_length=1)
     """ADK's LlmResponses: the parts of a stream, and the whole answer."""
+    read: dict[str, str] = Field(default_factory=dict)
+    """What the repository's code behind the model has read; see `ToolHashes`."""
     seconds: NonNegativeFloat = 0.0
     """Duration when it was recorded."""
     done: NonNegativeInt
@@ -265,6 +266,13 @@ class Tape(WireModel):
     """Facts that later versions record."""
 
     @property
+    def hidden(self) -> list[str]:
+        """Kinds of what its tools used and nothing compares."""
+        values = [*(tool.implementation for tool in self.tools.values()), *(call.saw for call in self.calls)]
+        kinds = {kind for tool in self.tools.values() for kind in tool.hidden}
+        return sorted(kinds | {_UNSTEADY for each in values if NOT_COMPARED in each.values()})
+
+    @property
     def outdated(self) -> str:
         """Why it has to be recorded again, as a clause; "" if it need not."""
         version = self.schema_version
@@ -276,7 +284,7 @@ class Tape(WireModel):
         Also of one that asked none, unless that can run live: only calls by ADK and google-genai are known, and a model
         that other code asks would be asked in a replay, too.
         """
-        return bool(self.model_calls) or (self.recorded is not None and not may_be_live)
+        return not self.outdated and (bool(self.model_calls) or (self.recorded is not None and not may_be_live))
 
     def flaw(self) -> str | None:
         """What is wrong with the model calls, as a sentence: a merge or an editor has broken the file."""
@@ -331,6 +339,13 @@ class Tape(WireModel):
         return self.tools.get(f"{agent}/{tool}") or self.tools.get(tool)
 
 
+def changed_files(read: Mapping[str, str], now: Callable[[str, str], str]) -> str:
+    """The files and directories that are no longer as they were, in words; see `ToolHashes.changed_read`."""
+    changed = [place.split(":", 1) for place, before in read.items() if (now(place, "") or ABSENT) != before]
+    names = [f"{name} (its list of files)" if kind == "folder" else name for kind, name in changed]
+    return listed(list(dict.fromkeys(names)), 3) if names else ""
+
+
 _SECRET = re.compile(
     r"^_*(authorization|token|(set_*)?cookie)_*$"
     r"|(^|_)((access|auth|id|refresh|session)_*token|(access|api|private|secret)_*key|pass(phrase|word|wd)"
@@ -377,6 +392,7 @@ def facts_of(call: ModelAsked | ModelExchange) -> dict[str, Any]:
         "agent": call.agent,
         "model": call.model,
         "implementation": call.implementation,
+        **({"code": call.code} if call.code else {}),
         "settings": call.settings,
         "stream": call.stream,
     }
