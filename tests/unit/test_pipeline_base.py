@@ -28,6 +28,7 @@ from runner_doubles import EchoAgent, planned
 from agent_eval.agents.discovery.locate import AgentChoices
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.isolation import NO_PROCESS
+from agent_eval.agents.venv import AgentInterpreter
 from agent_eval.baseline import Found, to_report
 from agent_eval.baseline.archive import StoredRecordings
 from agent_eval.baseline.lookup import Provenance
@@ -42,11 +43,11 @@ from agent_eval.gate.history.records import extend
 from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.pipeline._agents import add_changes
 from agent_eval.pipeline._base_checkout import BaseCheckout, interpreter_for_base
-from agent_eval.pipeline._checkout import Checkout
+from agent_eval.pipeline._checkout import Checkout, surroundings
 from agent_eval.pipeline._part import _shares, part_verdict
 from agent_eval.pipeline._regression import Base, Confirmation, notable_cases, pair_with_base, store_baseline_recordings
 from agent_eval.pipeline.ci_context import LOCAL
-from agent_eval.pipeline.context import RunContext
+from agent_eval.pipeline.context import Preparation, RunContext
 from agent_eval.results import BASELINE_RECORDINGS, AgentFacts, AgentTree, Recording, RunError, RunReport, ShardReport
 from agent_eval.results.comparison import BaselineReport, BaselineStep
 from agent_eval.results.decision import DecisionReport
@@ -361,3 +362,23 @@ def test_part_verdict__says_what_completes_the_part(owners: str, remedy: str) ->
     [reason] = part_verdict(shard, report("inconclusive", cases)).reasons
 
     assert reason.data == {"part": 1, "total": 2, "runs": 2, "count": 2, "remedy": remedy}
+
+
+# What a resumed run has in common with the one before, beside files.
+
+
+def test_surroundings__names_of_secrets_values_of_other_variables_and_versions(tmp_path: Path) -> None:
+    def around(variables: dict[str, str], packages: str = "1") -> str:
+        sandbox = replace(NO_PROCESS.sandbox, environment=variables)
+        versions = {"python": "3.11", "packages": packages}
+        python = AgentInterpreter(
+            python=("python",), origin="", seconds=0.0, reused=True, versions=versions, environment={}
+        )
+        return surroundings(replace(NO_PROCESS, sandbox=sandbox), Preparation(interpreter=python))
+
+    usual = {"OPENAI_MODEL": "a", "MY_TOKEN": "one-secret", "PATH": "/bin", "HOME": "/root"}
+    same = around(usual)
+    assert around({**usual, "PATH": "/usr/bin", "HOME": "/home"}) == same
+    assert around({**usual, "MY_TOKEN": "a-rotated-one"}) == same
+    others = [{**usual, "OPENAI_MODEL": "b"}, {**usual, "OTHER": ""}, {"OPENAI_MODEL": "a"}]
+    assert len({same, around(usual, "2"), *map(around, others)}) == 5
