@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -162,7 +163,11 @@ async def test_run__what_every_medium_and_a_recording_have_of_an_error(repositor
     async def run(agent: str, folder: str) -> tuple[str, str]:
         output = repository.root / folder
         done = await asyncio.to_thread(
-            repository.gate, "run", "-v", "--agent", agent, python=False, code=1, output=output
+            functools.partial(repository.gate, environment={"CI": ""}),
+            *("run", "-v", "--agent", agent),
+            python=False,
+            code=1,
+            output=output,
         )
         said = [(output / name).read_text("utf-8") for name in ("junit.xml", "summary.md", "report.html")]
         said += [done.out, json.dumps([recording.model_dump(mode="json") for recording in done.recordings])]

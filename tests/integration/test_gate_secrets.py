@@ -81,7 +81,7 @@ def test_secrets__are_in_no_file_of_a_run_in_no_spelling(repository: Repository)
     repository.evals("counted/evals/some.evalset.json", cases)
     arguments = ("--agent-python", " ".join(command(adk_python())), "--agent-env", "+SECRET_*,BROKEN")
     for broken in ("no", "yes"):
-        environment = {**NAMES, "BROKEN": broken, "PYTHONPATH": str(root)}
+        environment = {**NAMES, "BROKEN": broken, "PYTHONPATH": str(root), "CI": ""}
         record = ("--record", "all") if broken == "no" else ()
         done = repository.gate("run", *arguments, *record, python=False, environment=environment, code=1)
         assert set(done.statuses.values()) == {"failed"}

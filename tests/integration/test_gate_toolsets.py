@@ -105,7 +105,7 @@ def test_lost_toolset__is_the_cause_and_never_the_expectation(repository: Reposi
     )
     assert "agent-eval accept" not in done.out
     assert "**Next:** see why Scales has no tools" in (done.output / "summary.md").read_text("utf-8")
-    accepted = repository.gate("accept", "--all", code=1)
+    accepted = repository.gate("accept", "--all", environment={"CI": ""}, code=1)
     assert "scales had no tools (RuntimeError: the <catalog> file is missing)" in accepted.out + accepted.err
 
 
@@ -117,7 +117,7 @@ def test_lost_toolset__of_a_frontend_may_be_accepted(repository: Repository) -> 
     done = repository.gate("run", code=1)
 
     assert "a placeholder" in done.report.warnings[0]
-    repository.gate("accept", "--all", code=0)
+    repository.gate("accept", "--all", environment={"CI": ""}, code=0)
 
 
 def test_record__warns_of_tools_that_failed_and_expects_none_of_their_errors(repository: Repository) -> None:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent_eval.agents.loading import LoadQueue
-
 if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
+    from agent_eval.agents.loading import LoadQueue
     from agent_eval.agents.messages import AgentDescribed
     from agent_eval.agents.protocol import Agent
     from agent_eval.agents.sandbox import Sandbox
@@ -20,6 +19,13 @@ if TYPE_CHECKING:
     from agent_eval.core.masking import Masker
     from agent_eval.core.problem import Problem
     from agent_eval.evalset.models import LoadedFile
+
+
+def _load_queue() -> LoadQueue:
+    # `--help` imports this module, and must not wait for asyncio and pydantic.
+    from agent_eval.agents.loading import LoadQueue
+
+    return LoadQueue()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +108,7 @@ class DriverContext:
     """Is notified of the answers of the agents' models."""
     turn_timeout: float
     """Seconds."""
-    loads: LoadQueue = field(default_factory=LoadQueue)
+    loads: LoadQueue = field(default_factory=_load_queue)
     """Where processes wait for their turn to load."""
     asks_for_tools: bool = False
     """Whether tools may be answered from a recording (`replay`, `record`)."""
