@@ -9,11 +9,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from agent_eval_host.frames import is_framework, is_ours, is_own, own_place, trimmed
-from agent_eval_host.turns import Turn
+from agent_eval_host.turns import ModelCall, Turn
 from agent_eval_host.values import LONGEST_MESSAGE, cut, text_of
 
 _LONGEST_TRACEBACK = 40_000
 _LONGEST_NAME = 200
+_CLIENTS = re.compile(
+    r"/(?:httpx2?|httpcore2?|aiohttp|urllib3|requests|grpc|openai|anthropic|litellm|botocore|google/(?:genai|auth|api_core))/"
+    r"|/(?:socket|ssl|http/client|urllib/request)\.py$"
+)
+"""Files of libraries that make requests: what they raise comes of one, also where a thread of their own makes it."""
 _NO_KEY = re.compile(
     r"missing credentials|missing [\w .]*\bapi.?key|\bno (?:\w+ )?(?:api.?)?key (?:is|was|provided|found|set)|api.?key "
     r"[\w ]*must be set|unable to locate credentials|default credentials were not found",
@@ -91,19 +96,38 @@ def error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]
         main = main.exceptions[0]  # type: ignore[attr-defined]
     model_errors = {id(model_error) for model_error in turn.model_errors} if turn is not None else set()
     of_models = (cause for cause in causes(error) if id(cause) in model_errors or _is_api_error(cause))
-    culprit = next((cause for cause in of_models if not _is_made_up(cause)), None)
+    of_requests = turn.of_requests if turn is not None else {}
+    culprit = next((cause for cause in of_models if id(cause) in of_requests or not _is_made_up(cause)), None)
     shown = main if culprit is None else culprit
+    behind = of_requests.get(id(shown), [shown])  # A model class may say it in its own words.
     return {
         "type": type(shown).__name__,
-        "classes": [f"{cls.__module__}.{cls.__qualname__}" for cls in type(shown).__mro__[:-1]],
+        "classes": [f"{cls.__module__}.{cls.__qualname__}" for each in behind for cls in type(each).__mro__[:-1]],
         "message": cut(text_of(shown), LONGEST_MESSAGE),
         "traceback": _traceback(error) if _is_external(error) else None,
         "raised": raised_by(shown),
         "origin": "agent" if culprit is None else "model",
-        "status": None if culprit is None else http_status(culprit),
+        "status": None if culprit is None else http_status(culprit) or _status_of(turn, culprit),
         "exit": _exit_code(main) if isinstance(main, SystemExit) else None,
         "call": turn.failed_call.facts() if culprit is not None and turn is not None and turn.failed_call else None,
     }
+
+
+def _status_of(turn: Turn | None, culprit: BaseException) -> int | None:
+    """The status that the repository's own model class got, and does not hold in its exception."""
+    call = turn.failed_call if turn is not None and id(culprit) in turn.of_requests else None
+    last = None if call is None else call.exchanges.last
+    return last.status if last is not None and last.failed else None
+
+
+def is_made_up(error: BaseException, call: ModelCall) -> bool:
+    """Whether no request of a model call led to its error: neither names of classes nor words are evidence of one."""
+    if any(_CLIENTS.search(_raised_in(cause)) for cause in causes(error)):
+        return False
+    last = call.exchanges.last
+    if call.remote and not is_own(_raised_in(error)):
+        return False
+    return not (call.exchanges.left if last is None else last.failed)
 
 
 def raised_by(error: BaseException) -> dict[str, Any]:

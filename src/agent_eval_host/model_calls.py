@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from agent_eval_host import exchanges
 from agent_eval_host.channel import Channel
-from agent_eval_host.errors import http_status
+from agent_eval_host.errors import causes, http_status, is_made_up
 from agent_eval_host.exchanges import address_of
 from agent_eval_host.frames import is_own
 from agent_eval_host.model_errors import (
@@ -71,6 +72,8 @@ class ModelWatch:
         call = self._make(turn, name, remote=gemini or not is_own(file), seen=is_seen)
         call.request = request
         _call.set(call)
+        exchanges.watch()
+        exchanges.log.set(call.exchanges)
         if not self.is_decided:
             self.asked()
         return call
@@ -83,6 +86,16 @@ class ModelWatch:
         call.attempt_began = time.monotonic()
         if call.remote:
             self._report(call, "asked")
+
+    def failed(self, call: ModelCall | None, error: BaseException) -> None:
+        """ADK reports that the model of a call has raised. It may have answered before."""
+        asked = call or _call.get()
+        if asked is not None and is_made_up(error, asked):
+            return
+        current_turn().model_errors.append(error)
+        if asked is not None and not asked.remote:
+            current_turn().of_requests[id(error)] = list(causes(error))  # ADK may raise it as another's
+            current_turn().failed_call = asked
 
     def replayed(self) -> None:
         """The gate has answered the current call: no model is asked."""

@@ -72,7 +72,7 @@ def make_plugin(models: ModelWatch) -> Any:
 
         async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
             call = current_turn().end("model", self._key(callback_context))
-            current_turn().model_errors.append(error)
+            models.failed(call, error)
             if call is not None:
                 models.end(call, error)
 

@@ -113,6 +113,7 @@ class ModelCall:
         self.silent_attempts = 0
         self.failures: list[dict[str, Any]] = []
         self.go_on = asyncio.Event()
+        self.exchanges = Exchanges()
 
     @property
     def model(self) -> str:
@@ -142,6 +143,8 @@ class Turn:
         self.stalled = stalled  # seconds that the loop had been blocked before this turn
         self.invocation_id = ""
         self.model_errors: list[BaseException] = []
+        # Of those that came of a request of the repository's own model class, by id: they and their causes.
+        self.of_requests: dict[int, list[BaseException]] = {}
         self.failed_call: ModelCall | None = None
         self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # oldest first
         self.calls = 0  # completed model calls
