@@ -129,7 +129,7 @@ class CaseTools:
 
     def held(self) -> AgentFailure | None:
         """See `protocol.CallDecider.held`."""
-        if not self._open:
+        if not self._open or self.session.mode != "all":
             return None
         why = "the turn's time ended before the answers that were recorded earlier were asked for, or dealt with"
         call = self._open[0]
