@@ -15,8 +15,7 @@ import os
 import re
 import sys
 import tempfile
-import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import date
 from types import CodeType
 from typing import Any
@@ -38,10 +37,12 @@ _SHOWS_CODE = ("linecache.py", "tokenize.py", "inspect.py")
 """Modules of Python that open sources for tracebacks."""
 _PASSING = re.compile(
     r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|\bat 0x[0-9a-f]+"
-    r"|\b(?P<day>\d{4}-\d\d-\d\d)(?:[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?|\b\d{10}(?:\d{3}|\d{9})?(?:\.\d+)?\b",
+    r"|\b\d{4}-\d\d-\d\d[T ]\d\d:[\d:.]+(?:Z|[+-]\d\d:?\d\d)?|\b1[6-9]\d{8}(?:\d{3}|\d{9})?(?:\.\d+)?\b",
     re.IGNORECASE,
 )
-"""Random ids, addresses in memory, and times."""
+"""Random ids, addresses in memory, and moments."""
+_AT = "\0"
+"""Between the name of an artifact and its version."""
 _SHORTEST_PLACE = 4
 _item = vars(os._Environ)["__getitem__"]
 
@@ -127,83 +128,50 @@ async def look(names: Iterable[str], context: Any) -> dict[str, str]:
             state = _state_of(context)
             found[place] = steady(state) if name == _ALL else steady(state[name]) if name in state else ABSENT
         elif kind == "artifact":
-            file, _, version = name.partition("\0")
-            loaded = context.list_artifacts() if file == _ALL else context.load_artifact(file, _version(version))
+            file, _, version = name.partition(_AT)
+            asked = (file, int(version)) if version else (file,)
+            loaded = context.list_artifacts() if file == _ALL else context.load_artifact(*asked)
             found[place] = steady(await loaded)
         elif kind == "memory":
             found[place] = steady(await context.search_memory(name))
     return found
 
 
-def loads_artifact(body: Any) -> Any:
-    """Notes the artifacts that are loaded."""
+def notes(place_of: Callable[[dict[str, Any]], str]) -> Callable[[Any], Any]:
+    """A wrapper of a method of the session's services that notes what it finds, at a place made of its arguments."""
 
-    async def load_artifact(service: Any, **options: Any) -> Any:
-        loaded = await body(service, **options)
-        version = options.get("version")
-        _saw(f"artifact:{options.get('filename')}\0{'' if version is None else version}", loaded)
-        return loaded
+    def wrapped(body: Any) -> Any:
+        async def method(service: Any, **options: Any) -> Any:
+            found = await body(service, **options)
+            if (reads := _reading.get()) is not None:
+                reads.saw.setdefault(place_of(options), steady(found))
+            return found
 
-    return load_artifact
+        return method
 
-
-def lists_artifacts(body: Any) -> Any:
-    """Notes lists of artifacts."""
-
-    async def list_artifact_keys(service: Any, **options: Any) -> Any:
-        keys = await body(service, **options)
-        _saw(f"artifact:{_ALL}", keys)
-        return keys
-
-    return list_artifact_keys
+    return wrapped
 
 
-def searches_memory(body: Any) -> Any:
-    """Notes what is found in the memory."""
+SERVICES = (
+    ("artifacts.base_artifact_service", "load_artifact", notes(lambda asked: _place_of_artifact(**asked))),
+    ("artifacts.base_artifact_service", "list_artifact_keys", notes(lambda _: f"artifact:{_ALL}")),
+    ("memory.base_memory_service", "search_memory", notes(lambda asked: f"memory:{asked['query']}")),
+)
+"""Modules of google-adk, a method of the class that each defines, and what notes its results."""
 
-    async def search_memory(service: Any, **options: Any) -> Any:
-        found = await body(service, **options)
-        _saw(f"memory:{options.get('query')}", found)
-        return found
 
-    return search_memory
+def _place_of_artifact(filename: str, version: int | None = None, **_: Any) -> str:
+    return f"artifact:{filename}" if version is None else f"artifact:{filename}{_AT}{version}"
 
 
 def steady(value: Any) -> str:
     """A hash of a value that is the same at each start and on each machine."""
     text = json.dumps(plain(value), sort_keys=True, ensure_ascii=False)
-    text = _PASSING.sub(_passing, text)
+    text = _PASSING.sub("$", text).replace(date.today().isoformat(), "$")
     places = (tempfile.gettempdir(), sys.prefix, *(each for each in variables().values() if each.startswith("/")))
     for place in sorted({agent_places[-1].rstrip("/"), *places}, key=len, reverse=True):
         text = text.replace(place, "$") if len(place) >= _SHORTEST_PLACE else text
     return ABSENT if value is None else hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def _passing(found: re.Match[str]) -> str:
-    """`$` for what is another one at each start."""
-    text, day = found[0], found["day"]
-    if day is not None:
-        return "$" if abs(_ordinal(day) - date.today().toordinal()) <= 1 else text
-    if text.partition(".")[0].isdecimal() and len(text.partition(".")[0]) in {10, 13, 19}:
-        unit = 10 ** (len(text.partition(".")[0]) - 10)
-        return "$" if abs(float(text) / unit - time.time()) < 86_400 else text
-    return "$"
-
-
-def _ordinal(day: str) -> int:
-    try:
-        return date.fromisoformat(day).toordinal()
-    except ValueError:
-        return 0
-
-
-def _version(text: str) -> int | None:
-    return int(text) if text else None
-
-
-def _saw(place: str, value: Any) -> None:
-    if (reads := _reading.get()) is not None:
-        reads.saw.setdefault(place, steady(value))
 
 
 def _state_of(context: Any) -> dict[str, Any]:
@@ -264,10 +232,9 @@ def _watch_pools() -> None:
 
     @functools.wraps(body)
     def submit(executor: Any, function: Any, /, *args: Any, **options: Any) -> Any:
-        reads = _reading.get()
-        return body(
-            executor, function if reads is None else functools.partial(inside, reads, function), *args, **options
-        )
+        if (reads := _reading.get()) is not None:
+            function = functools.partial(inside, reads, function)
+        return body(executor, function, *args, **options)
 
     pool.submit = submit
 

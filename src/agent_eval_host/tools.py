@@ -66,11 +66,9 @@ class ToolWatch:
         self._base = importlib.import_module("google.adk.tools.base_tool").BaseTool
         wrap_method(self._base, "run_async", self._wrapped)
         _for_each_class(importlib.import_module("google.adk.tools.base_toolset").BaseToolset, self._wrap_toolset)
-        artifacts = importlib.import_module("google.adk.artifacts.base_artifact_service").BaseArtifactService
-        memory = importlib.import_module("google.adk.memory.base_memory_service").BaseMemoryService
-        wrap_method(artifacts, "load_artifact", evidence.loads_artifact)
-        wrap_method(artifacts, "list_artifact_keys", evidence.lists_artifacts)
-        wrap_method(memory, "search_memory", evidence.searches_memory)
+        for module, method, notes in evidence.SERVICES:
+            cls = "".join(map(str.title, module.partition(".")[2].split("_")))
+            wrap_method(getattr(importlib.import_module(f"google.adk.{module}"), cls), method, notes)
 
     def loaded(self) -> None:
         """The agent has been loaded."""

@@ -48,11 +48,6 @@ EVENTS: dict[str, Facts] = {
     "a code of Node": {"error_code": "ECONNREFUSED", "error_message": "connect ECONNREFUSED 127.0.0.1:1"},
     "an exception of the agent": {"raises": "ValueError", "error_message": "no such city"},
     "an exception of google-genai": {"raises": "ServerError", "error_message": "503 UNAVAILABLE. {'error': ...}"},
-    "an exception of google-genai with a proxy's status": {"raises": "ServerError", "error_message": "503 None. {}"},
-    "an exception of google-genai after ADK's preface": {
-        "raises": "_ResourceExhaustedError",
-        "error_message": "\nOn how to mitigate this issue, please refer to:\n\nURL\n\n429 RESOURCE_EXHAUSTED. {}",
-    },
     "another exception of google-genai": {"raises": "ClientError", "error_message": "404 NOT_FOUND. {'error': ...}"},
     "an exception of LiteLLM": {"raises": "RateLimitError", "error_message": "litellm.RateLimitError: slow down"},
     "SAFETY": {"error_code": "SAFETY", "error_message": "not allowed"},

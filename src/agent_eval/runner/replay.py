@@ -132,8 +132,7 @@ class CaseTools:
         if not self._open or self.session.mode != "all":
             return None
         why = "the turn's time ended before the answers that were recorded earlier were asked for, or dealt with"
-        call = self._open[0]
-        return self._failure_in(call.turn, Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, why=why))
+        return self._failure_in(self._open[0].turn, Unanswerable(Obstacle.MODEL_NOT_RECORDED, self._open[0], why=why))
 
     def model_news(self, news: ModelNews) -> None:
         """No model is asked in a replay: that would be by code that ADK does not know as a model."""
@@ -281,9 +280,8 @@ class Tapes:
     def _index(self, planned: PlannedCase) -> TapeIndex | None:
         """The case's tape; None if it has none, or a new one is made."""
         key = planned.file, planned.case.eval_id
-        if key not in self._indexes:
-            has_none = self.mode == "record" or planned.agent in self.recorded
-            tape = None if has_none else read_tape(tape_path(self.root, *key), self.root)
+        if key not in self._indexes and self.mode != "record" and planned.agent not in self.recorded:
+            tape = read_tape(tape_path(self.root, *key), self.root)
             if tape is not None and not (tape.outdated and self.mode == "record-missing"):
                 self._indexes[key] = TapeIndex(tape, self.rules)
         return self._indexes.setdefault(key, None)
@@ -504,8 +502,7 @@ def _source_of(sessions: Sequence[CaseTools], chosen: Chosen | None) -> tuple[Ca
     source = next((tools for tools in sessions if tools.run == chosen.run), None)
     if source is None or source.error is not None:
         return None, "the run ended early"
-    why = source.session.why_not_taped
-    return (source, "") if why is None else (None, why)
+    return (source, "") if (why := source.session.why_not_taped) is None else (None, why)
 
 
 def _hash(value: Any) -> str:

@@ -51,7 +51,7 @@ _KEY_REFUSED = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_I
 _RETRIED = re.compile(r"\s*LiteLLM Retried: \d+ times")
 """What LiteLLM adds to errors, also where it has not repeated the call."""
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN)\b")
-ADK_PREFACE = re.compile(r"\s*On how to mitigate this issue, please refer to:\s+\S+\s+")
+_ADK_PREFACE = re.compile(r"\s*On how to mitigate this issue, please refer to:\s+\S+\s+")
 """What ADK's model classes print before the provider's error with status 429 (google_llm.py of google-adk 2.13.0)."""
 _ANY_VARIABLE = "the variable of the model's key (for Gemini `GOOGLE_API_KEY`)"
 KEY_HINT = (
@@ -191,7 +191,7 @@ def _missing_variable(
 
 
 def _summary(error: RemoteError, data: ErrorData) -> str:
-    message = essence(_RETRIED.sub("", ADK_PREFACE.sub("", error.message, count=1)))
+    message = essence(_RETRIED.sub("", _ADK_PREFACE.sub("", error.message, count=1)))
     return f"{data.type or error.code}: {message or 'no message'}"
 
 

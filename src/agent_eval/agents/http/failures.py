@@ -7,7 +7,6 @@ import re
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from agent_eval.agents.host.blame import ADK_PREFACE
 from agent_eval.agents.http._address import is_loopback
 from agent_eval.agents.http.client import HttpFailure, Reply
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, EnvironmentFailure, FailureKind
@@ -36,7 +35,7 @@ _ERROR_CODES = re.compile(
 _OVERLOADED_WORDS = re.compile(r"\bdatabase( table)? is locked\b|\bQueuePool limit\b")
 """What SQLite says, in which `adk api_server` keeps its sessions, and SQLAlchemy's pool of connections."""
 _PROVIDER_WORDS = re.compile(
-    r"\b429\b|\b(?i:quota)\b|RESOURCE_EXHAUSTED|\bUNAVAILABLE\b|DEADLINE_EXCEEDED|^5\d\d [A-Z]"
+    r"\b429\b|\b(?i:quota)\b|RESOURCE_EXHAUSTED|\bUNAVAILABLE\b|DEADLINE_EXCEEDED|^5\d\d [A-Z_]{4,}\b"
     r"|^Unknown error\.$"
 )
 """The last one is ADK's text for an answer of a model that has neither candidates nor feedback on the prompt."""
@@ -248,7 +247,6 @@ def agent_error(
         server: Its process, if the gate started it.
         who: What reports it, if no name says what was raised.
     """
-    message = ADK_PREFACE.sub("", message, count=1)
     names = tuple(name for name in names if name and not _NO_CODES.fullmatch(name))
     provider = any(map(_PROVIDER_CODES.fullmatch, names))
     if all(map(_UNDECIDED.fullmatch, names)):  # Or without a name: then the text decides.

@@ -66,8 +66,7 @@ class ToolHashes(WireModel):
         """What is no longer as recorded, in words; "" if nothing is."""
         changed = [
             f"{'the environment' if name == '*' else name} {self.packages.get(name, 'none')} -> {now.get(name, 'none')}"
-            for name in sorted(self.packages.keys() | now.keys())
-            if self.packages.get(name) != now.get(name)
+            for name in _changed_places(self.packages, now)
         ]
         return f"a package that its code uses ({listed(changed, 3)})" if changed else ""
 
@@ -87,11 +86,7 @@ class ToolHashes(WireModel):
             now: What `implementation` is today.
         """
         before = self.implementation
-        changed = [
-            place
-            for place in sorted(before.keys() | now.keys())
-            if before.get(place) != now.get(place) and NOT_COMPARED not in {before.get(place), now.get(place)}
-        ]
+        changed = _changed_places(before, now)
         if "" in changed:
             return f"the function or object behind it (it was {before.get('')}, it is {now.get('')})"
         held = [place for place in changed if ":" not in place]
@@ -165,11 +160,7 @@ class RecordedCall(WireModel):
 
     def changed_saw(self, now: Mapping[str, str]) -> str:
         """What is no longer as recorded, in words; "" if nothing is."""
-        changed = [
-            place.replace(":", " ", 1).replace("\0", "")
-            for place in sorted(self.saw.keys() | now.keys())
-            if self.saw.get(place) != now.get(place) and NOT_COMPARED not in {self.saw.get(place), now.get(place)}
-        ]
+        changed = [place.replace(":", " ", 1).replace("\0", " ") for place in _changed_places(self.saw, now)]
         return f"something that it reads ({listed(changed, 3)})" if changed else ""
 
     def answers_like(self, other: RecordedCall) -> bool:
@@ -337,6 +328,13 @@ class Tape(WireModel):
     def hashes_of(self, tool: str, agent: str) -> ToolHashes | None:
         """What a tool of an agent was when its answers were recorded; None if it wasn't recorded."""
         return self.tools.get(f"{agent}/{tool}") or self.tools.get(tool)
+
+
+def _changed_places(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The places whose values differ, unless one of them is not compared."""
+    places = sorted(before.keys() | now.keys())
+    pairs = {place: (before.get(place), now.get(place)) for place in places}
+    return [place for place, pair in pairs.items() if pair[0] != pair[1] and NOT_COMPARED not in pair]
 
 
 def changed_files(read: Mapping[str, str], now: Callable[[str, str], str]) -> str:
