@@ -11,7 +11,7 @@ from judged_samples import ScriptedModel, failure, rubric
 from runner_doubles import EchoAgent, EchoSession, turn
 
 from agent_eval.agents.protocol import Session, SessionRequest
-from agent_eval.core.content import Content
+from agent_eval.core.content import Content, Part, text_of
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
@@ -25,7 +25,7 @@ from agent_eval.runner.journal import Journal, case_lines
 from agent_eval.runner.plan import given_by, make_plan
 from agent_eval.simulation import PURPOSE
 
-MASKER = Masker({"postgres": "DB_PASSWORD", "kitchen lamp": "LAMP_KEY"})
+MASKER = Masker({"postgres": "DB_PASSWORD", "kitchen lamp": "LAMP_KEY", "only-the-gates": "INDEX_TOKEN"})
 
 
 @dataclass(kw_only=True)
@@ -46,7 +46,7 @@ class MaskedEcho(EchoAgent):
 async def test_execution__models_get_placeholders_and_the_agent_gets_the_secrets(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> object:
         if request.purpose == PURPOSE:
-            return ("use ***DB_PASSWORD***", "</finished>")[request.sample - 1]
+            return ("use ***DB_PASSWORD***, not ***INDEX_TOKEN***", "</finished>")[request.sample - 1]
         return failure("malformed")
 
     model = ScriptedModel(script=script, any_question=True)
@@ -89,8 +89,21 @@ async def test_execution__models_get_placeholders_and_the_agent_gets_the_secrets
     assert {request.purpose for request in model.requests} == {PURPOSE, judged.metric}
     assert [prompt for prompt in prompts if "postgres" in prompt or "kitchen lamp" in prompt] == []
     assert all("***DB_PASSWORD***" in prompt for prompt in prompts)
-    assert sorted(agent.sent) == ["start with postgres", "use postgres", "which postgres?"]
+    assert sorted(agent.sent) == ["start with postgres", "use postgres, not ***INDEX_TOKEN***", "which postgres?"]
     assert state in [request.state for request in agent.opened]
     assert b'"eval_id":"fixed-postgres"' in written
     assert b"which ***DB_PASSWORD***?" in written
     assert b"postgres" not in written.replace(b"fixed-postgres", b"")
+
+
+def test_revealed__only_what_the_agents_have_or_the_case_spells_out() -> None:
+    """Any agent can write any placeholder: it must not get the secret, nor learn it from a score."""
+    secrets = {"postgres": "DB_PASSWORD", "only-the-gates": "INDEX_TOKEN", "in-the-case": "CASE_KEY"}
+    said = Content(role="user", parts=[Part(text="***DB_PASSWORD*** ***INDEX_TOKEN*** ***CASE_KEY*** ***NONE***")])
+    case = EvalCase(eval_id="a", conversation=[turn("in-the-case", "***INDEX_TOKEN***")])
+    masker = Masker(secrets, held={"DB_PASSWORD"})
+    known = masker.placeholders(case)
+    assert known == {"***CASE_KEY***"}
+    assert text_of(masker.revealed(said, known)) == "postgres ***INDEX_TOKEN*** in-the-case ***NONE***"
+    assert text_of(masker.revealed(said)) == "postgres ***INDEX_TOKEN*** ***CASE_KEY*** ***NONE***"
+    assert Masker(secrets).revealed(said) is said

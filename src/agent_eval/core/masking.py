@@ -140,12 +140,13 @@ class Masker:
     shortening a text, can leave half a secret behind.
     """
 
-    def __init__(self, secrets: Iterable[str] | Mapping[str, str] = ()) -> None:
+    def __init__(self, secrets: Iterable[str] | Mapping[str, str] = (), held: Collection[str] = ()) -> None:
         """Prepares the placeholders.
 
         Args:
             secrets: Values, or their names by value. Values of fewer than six characters are no secrets. Of a value of
                 several lines, each line is masked, too.
+            held: Names of those that every agent has, see `revealed`.
         """
         names = dict(secrets) if isinstance(secrets, Mapping) else dict.fromkeys(secrets, "")
         lines: dict[str, tuple[str, int]] = {}
@@ -160,10 +161,12 @@ class Masker:
         }
         self._secrets: dict[str, str] = {}
         """Values by placeholder."""
+        self._held: set[str] = set()
         forms: dict[str, _Form] = {}
         for line, (name, number) in lines.items():
             placeholder = f"{MASK}{shown[name]}{f':{number}' if number else ''}{MASK}" if name else MASK
             self._secrets[placeholder] = line
+            self._held |= {placeholder} if name in held else set()
             for value in (line, *_in_base64(line)):
                 forms.setdefault(value, _Form(value, placeholder))
         self._forms = list(forms.values())
@@ -233,11 +236,20 @@ class Masker:
             }
         return [self._values(item, free, keeps=keeps) for item in value] if isinstance(value, list) else value
 
-    def revealed(self, value: _Model) -> _Model:
-        """Data with the secrets where it has placeholders: for the agent, which has them, and for computing numbers."""
-        before = value.model_dump_json(exclude_unset=True) if self._forms else ""
+    def placeholders(self, value: BaseModel) -> frozenset[str]:
+        """Those of the secrets that are in it."""
+        return frozenset(placeholder for *_, placeholder in self._found(value.model_dump_json()))
+
+    def revealed(self, value: _Model, known: Collection[str] = ()) -> _Model:
+        """Data with secrets where it has their placeholders: for the agent, and for computing numbers.
+
+        Only those that every agent has, or that are `known` (the placeholders of what the case itself spells out): an
+        agent or a model can write any placeholder, and would get, or learn from a score, what only the gate has.
+        """
+        shown = {placeholder: self._secrets[placeholder] for placeholder in self._held.union(known)}
+        before = value.model_dump_json(exclude_unset=True) if shown else ""
         after = _PLACEHOLDER.sub(
-            lambda match: json.dumps(self._secrets[match[0]])[1:-1] if match[0] in self._secrets else match[0], before
+            lambda match: json.dumps(shown[match[0]])[1:-1] if match[0] in shown else match[0], before
         )
         return value if after == before else type(value).model_validate_json(after)
 

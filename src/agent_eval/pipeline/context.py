@@ -82,8 +82,13 @@ class Preparation:
     """`agent-setup`, started; None without one."""
 
 
-def masker_of(settings: Settings, environ: Mapping[str, str]) -> Masker:
+def masker_of(settings: Settings, environ: Mapping[str, str], *, all_here: bool = False) -> Masker:
     """The masker of a run: of what an agent in a process of ours gets, also where it runs elsewhere or is recorded.
+
+    Args:
+        settings: Of the run.
+        environ: The job's variables.
+        all_here: Whether all agents are in processes of ours, so that they have the variables.
 
     Raises:
         ValueError: `settings.agent_env` is invalid.
@@ -94,9 +99,11 @@ def masker_of(settings: Settings, environ: Mapping[str, str]) -> Masker:
 
         secrets = header_secrets(settings.agent_headers)
     credentials = {name: value for name, value in environ.items() if name == CREDENTIALS}
+    given = child_environment(environ, allow_list(settings.agent_env))
     # Also the credentials that it does not get: an agent of the same user can still read the file.
-    given = child_environment(environ, allow_list(settings.agent_env)) | credentials
-    return Masker({**secrets, **secrets_in(installer_environment(environ) | given)})
+    secrets |= secrets_in(installer_environment(environ) | given | credentials)
+    held = {secrets[value] for value in secrets_in(given)} if all_here else ()
+    return Masker(secrets, held)
 
 
 @contextlib.asynccontextmanager

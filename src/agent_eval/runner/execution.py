@@ -379,7 +379,7 @@ class Execution:
                 remaining = case_end - now()
                 if remaining <= 0:
                     raise self._case_too_late(planned, turns, waited)
-                message = masker.revealed(message) if simulated else message
+                message = masker.revealed(message, planned.secrets) if simulated else message
                 try:
                     turn = await session.send(message, timeout=min(self.limits.turn_timeout, remaining))
                     turns.append(_with_masked_message(turn, masker))

@@ -66,6 +66,8 @@ class PlannedCase:
     """With masked secrets, as its recordings."""
     original: EvalCase | None = None
     """As in its file; None for the same."""
+    secrets: frozenset[str] = frozenset()
+    """Placeholders of the secrets that the case itself spells out."""
     user_config: Mapping[str, Any] | None = None
     """`user_simulator_config`: options of the simulated user of a scenario."""
     criteria: tuple[Criterion, ...]
@@ -243,6 +245,7 @@ def make_plan(
                     # A judge names the id, and so does `accept`.
                     case=masker.values(case).model_copy(update={"eval_id": case.eval_id}),
                     original=case,
+                    secrets=masker.placeholders(case),
                     user_config=masker.values(file.config.user_simulator_config),
                     criteria=(*gating, *INFORMATIONAL),
                     agent=agent,

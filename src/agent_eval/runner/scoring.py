@@ -85,7 +85,7 @@ async def report_run(
             metrics=metrics,
             replies=replies,
         )
-        exact = _revealed(conversation, masker or Masker())
+        exact = _revealed(conversation, masker or Masker(), planned.secrets)
         # Criteria that wait run concurrently. The others are cheaper than a task.
         waiting = [criterion for criterion in planned.criteria if waits(criterion)]
         results = dict(
@@ -113,10 +113,10 @@ async def _score(criterion: Criterion, conversation: Conversation) -> Result:
     return calls_not_visible(criterion, conversation) or await criterion.score(conversation)
 
 
-def _revealed(conversation: Conversation, masker: Masker) -> Conversation | None:
+def _revealed(conversation: Conversation, masker: Masker, known: frozenset[str]) -> Conversation | None:
     """The conversation with its secrets; None if it has none."""
     turns = [*conversation.actual, *(conversation.expected or ())]
-    revealed = [masker.revealed(turn) for turn in turns]
+    revealed = [masker.revealed(turn, known) for turn in turns]
     if all(after is before for after, before in zip(revealed, turns, strict=True)):
         return None
     count = len(conversation.actual)
