@@ -26,7 +26,11 @@ SPELLINGS: Mapping[str, Callable[[str], str]] = {
     "path": urllib.parse.quote,
     "form": lambda secret: urllib.parse.urlencode({"p": secret}),
     "URL in a URL": lambda secret: urllib.parse.quote(urllib.parse.quote(secret, safe=""), safe=""),
+    "JSON in a URL": lambda secret: urllib.parse.quote(json.dumps({"p": secret}), safe=""),
+    "form with JSON": lambda secret: urllib.parse.urlencode({"q": json.dumps([secret])}),
+    "JSON of a URL with JSON": lambda secret: json.dumps(f"/?q={urllib.parse.quote(json.dumps(secret))}"),
     "HTML": html.escape,
+    "HTML of HTML": lambda secret: html.escape(html.escape(secret)).replace("&amp;", "&#38;"),
     "HTML of JSON": lambda secret: html.escape(json.dumps(secret)),
     "JSON of HTML": lambda secret: json.dumps(html.escape(secret)),
     "XML": lambda secret: secret.encode("ascii", "xmlcharrefreplace").decode(),
@@ -49,5 +53,6 @@ SECRETS = (
     "<key&more>'x'",
     "gr\u00fc\u00dfe \u65e5\u672c \U0001f600",
     "a+b/c=d&e%2F",
+    "50%5Coff\\%5c100%",
     '{"private": "it\'s\\n"}',
 )

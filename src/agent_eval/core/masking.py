@@ -33,8 +33,11 @@ _SHORTEST_BASE64 = 8
 _PLAIN = "[A-Za-z0-9_.~-]+"
 """What JSON, Python, URLs and HTML spell as it is."""
 _PARTS = re.compile(rf"({_PLAIN})|\\+|.", re.DOTALL)
-_LONGEST_SPELLING = 48
+_LONGEST_SPELLING = 64
 """Bytes of one other character in its longest spelling."""
+_SLASH = r"(?:\\|%(?:25){0,2}5[cC])"
+"""A backslash, which JSON and Python write before others, also where a URL has that JSON."""
+_AMP = "&(?:amp;|#38;|#x26;){0,2}"
 _LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v"}
 _NAME = re.compile("[A-Za-z_]{1,40}")
 FREE = frozenset({"args", "response", "state"})
@@ -49,10 +52,11 @@ def _spelled(part: str, before: str = "") -> str:
     in JSON has one backslash, in JSON within JSON it has three, within a third level seven.
     """
     if part[0] == "\\":
-        other = r"(?i:%(?:25){0,2}5c|&(?:amp;){0,2}#(?:92|x5c);)"
-        return rf"(?:\\{{{len(part)},{8 * len(part) + 7}}}+|{other}{{{len(part)}}})"
+        counts = f"{{{len(part)},{8 * len(part) + 7}}}"
+        # As few as possible in a URL: the secret's next character may be "%", too.
+        return rf"(?:\\{counts}+|(?i:%(?:25){{0,2}}5c){counts}?|(?i:{_AMP}#(?:92|x5c);){{{len(part)}}})"
     # Backslashes are never given back: a hostile text must not make a search exponential.
-    code, slashes, percent, amp = ord(part), r"\\{1,8}+", "%(?:25){0,2}", "&(?:amp;){0,2}"
+    code, slashes, percent = ord(part), f"{_SLASH}{{1,8}}+", "%(?:25){0,2}"
     data = part.encode("utf-8", "surrogatepass")
     units = part.encode("utf-16-be", "surrogatepass").hex(" ", 2).split()
     after_backslash = [
@@ -65,12 +69,14 @@ def _spelled(part: str, before: str = "") -> str:
     others = [
         re.escape(part),
         f"(?i:{''.join(f'{percent}{byte:02x}' for byte in data)})",
-        f"{amp}#(?:{'|'.join(names)});",
+        f"{_AMP}#(?:{'|'.join(names)});",
     ]
     name = "apos" if part == "'" else html.entities.codepoint2name.get(code)
-    others += [f"{amp}{name};"] if name else [r"\+"] if part == " " else []
-    first = r"\\{0,8}+" if before == "\\" else slashes
-    return rf"(?:{first}(?:{'|'.join(after_backslash)})|\\{{0,7}}+(?:{'|'.join(others)}))"
+    others += [f"{_AMP}{name};"] if name else [r"\+"] if part == " " else []
+    first = f"{_SLASH}{{0,8}}+" if before == "\\" else slashes
+    # No encoding puts a backslash before "%", and `%5c` may be what the secret itself has.
+    escape = r"\\" if part == "%" else _SLASH
+    return rf"(?:{first}(?:{'|'.join(after_backslash)})|{escape}{{0,7}}+(?:{'|'.join(others)}))"
 
 
 def _in_base64(secret: str) -> Iterator[str]:
