@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,16 @@ from judged_gate import BAD, KEY, Judge, answers, criteria
 from pull_requests import Lab
 from recorded_evals import AGENT, write_evals
 
+from agent_eval.agents.sandbox.isolation import NO_PROCESS
 from agent_eval.baseline.reader import incomplete
 from agent_eval.cli import main
 from agent_eval.pipeline import Outcome, RunContext, detect_ci_context
-from agent_eval.pipeline._checkout import Checkout
+from agent_eval.pipeline._checkout import Checkout, forwarded
 from agent_eval.pipeline.pipeline import run
 from agent_eval.report.renderers import comment_markdown
 from agent_eval.results import RunReport
 from agent_eval.runner import Progress, parse_part
+from agent_eval.runner.sources import short_hash, uncommitted_files
 from agent_eval.settings import Settings, read_settings
 
 # Parts of a run and their merge, with recorded agents: the merge equals one run, and is never green with a part
@@ -377,6 +379,90 @@ def test_merge__refuses_what_does_not_belong_together(tmp_path: Path) -> None:
     (tmp_path / "evals/a.test.json").rename(tmp_path / "evals/z.test.json")
     tell("a renamed file")
     check("golden_gate/merges.txt", "".join(story))
+
+
+def same_checkout(root: Path) -> None:
+    pass
+
+
+def written(name: str, text: str = "other") -> Callable[[Path], object]:
+    return lambda root: (root / name).write_text(text, "utf-8")
+
+
+VARIABLES = {"OPENAI_MODEL": "a-small-one", "MY_TOKEN": "one-secret-value", "PATH": "/bin"}
+VERSIONS = {"python": "3.12.1", "packages": "aaaa"}
+IN_ONE_JOB: Mapping[str, tuple[Callable[[Path], object], Mapping[str, str], Mapping[str, str]]] = {
+    "nothing": (same_checkout, {}, {}),
+    "a tracked file": (written("bot.py"), {}, {}),
+    "an untracked source file": (written("tools.py"), {}, {}),
+    "an ignored file": (written("cache.ignored"), {}, {}),
+    "a job's credentials": (written("gha-creds-2.json"), {}, {}),
+    "a .env": (written(".env", "MY_TOKEN=hidden-in-a-file"), {}, {}),
+    "a variable": (same_checkout, {"OPENAI_MODEL": "a-large-one"}, {}),
+    "one variable more": (same_checkout, {"EXTRA_MODE": "extra-value"}, {}),
+    "a rotated secret": (same_checkout, {"MY_TOKEN": "another-secret-value"}, {}),
+    "another path": (same_checkout, {"PATH": "/usr/bin"}, {}),
+    "a package": (same_checkout, {}, {"packages": "bbbb"}),
+    "a patch version": (same_checkout, {}, {"python": "3.12.2"}),
+}
+
+
+def test_merge__files_are_refused_and_variables_noticed_that_differ_between_parts(tmp_path: Path) -> None:
+    """Facts of parts are taken where the pipeline takes them; the merge's own checkout has other files in every row."""
+    write_suite(tmp_path, {f"c{number}": ["lamp"] for number in range(4)}, {"d": ["lamp"]}, False)
+    new_repo(tmp_path).commit({"bot.py": "", ".gitignore": ".env\n*.ignored\nshards/\nmerged/\n"})
+    for index in (1, 2):
+        part(tmp_path, f"{index}/2", f"shards/{index}")
+    first, second = (tmp_path / f"shards/{index}/results.json" for index in (1, 2))
+    assert json.loads(first.read_text("utf-8"))["shard"].get("files") is None, "no agent runs here"
+
+    def facts(change: Callable[[Path], object], variables: Mapping[str, str], versions: Mapping[str, str]) -> None:
+        content = json.loads(second.read_text("utf-8"))
+        before = {path: path.read_bytes() for path in (tmp_path / "bot.py",)}
+        change(tmp_path)
+        given = replace(NO_PROCESS.sandbox, environment={**VARIABLES, **variables})
+        found = {
+            "files": uncommitted_files(tmp_path, skip=[tmp_path / "shards"]),
+            "variables": {
+                name: value and short_hash(value)
+                for name, value in forwarded(replace(NO_PROCESS, sandbox=given)).items()
+            },
+        }
+        edit(second, shard={**content["shard"], **found}, provenance={**VERSIONS, **versions})
+        for path, data in before.items():
+            path.write_bytes(data)
+        for name in ("tools.py", "cache.ignored", "gha-creds-2.json", ".env"):
+            (tmp_path / name).unlink(missing_ok=True)
+
+    story = []
+    written("gha-creds-1.json")(tmp_path)
+    facts(*IN_ONE_JOB["nothing"])
+    known = json.loads(second.read_text("utf-8"))["shard"]
+    edit(
+        first,
+        shard={
+            **json.loads(first.read_text("utf-8"))["shard"],
+            "files": known["files"],
+            "variables": known["variables"],
+        },
+        provenance=VERSIONS,
+    )
+    for title, row in IN_ONE_JOB.items():
+        facts(*row)
+        written("merge-only.py")(tmp_path)
+        outcome = merged(tmp_path)
+        (tmp_path / "merge-only.py").unlink()
+        story.append(told(title, outcome.report))
+        for notice in outcome.report.notices:
+            assert notice in outcome.files["results-file"].read_text("utf-8") and notice in text_of(outcome)
+        everything = outcome.files["results-file"].read_text("utf-8") + second.read_text("utf-8")
+        for value in ("a-small-one", "a-large-one", "secret-value", "hidden-in", "extra-value"):
+            assert value not in everything
+    facts(*IN_ONE_JOB["a tracked file"])
+    shard = json.loads(second.read_text("utf-8"))["shard"]
+    edit(second, shard={name: value for name, value in shard.items() if name not in {"files", "variables"}})
+    story.append(told("a part of an older version", merged(tmp_path).report))
+    check("golden_gate/parts_of_other_checkouts.txt", "".join(story))
 
 
 def test_merge__never_overwrites_a_part(

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.runner.sources import source_fingerprint
+from agent_eval.runner import sources
+from agent_eval.runner.sources import WHOLE, source_fingerprint, uncommitted_files
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -127,6 +128,53 @@ def test_source_fingerprint__a_part_of_a_repository(repository: Path) -> None:
     written("neighbour.txt")(repository)
     assert source_fingerprint(bot, bot) == before
     (repository / "neighbour.txt").unlink()
+
+
+# What a merge needs of the checkouts of its parts.
+
+
+@pytest.mark.parametrize("name", [*CHANGES, *HARMLESS, "credentials of the job", "results elsewhere"])
+def test_uncommitted_files__of_what_parts_have_in_common(repository: Path, tmp_path: Path, name: str) -> None:
+    root = tmp_path / "copy"
+    shutil.copytree(repository, root, symlinks=True)
+    (tmp_path / "copy-outside.txt").write_text("outside", "utf-8")
+    (root / "outside.txt").unlink()
+    (root / "outside.txt").symlink_to(tmp_path / "copy-outside.txt")
+    more: dict[str, Callable[[Path], object]] = {
+        "credentials of the job": written("gha-creds-1f2e.json"),
+        "results elsewhere": lambda root: [written(f"parts/1/{each}")(root) for each in ("results.json", "junit.xml")],
+    }
+    before = uncommitted_files(root, skip=[root / "out"])
+    assert uncommitted_files(root, skip=[root / "out"]) == before
+    {**CHANGES, **HARMLESS, **more}[name](root)
+    after = uncommitted_files(root, skip=[root / "out"])
+    assert (after[WHOLE] != before[WHOLE]) is (name in CHANGES and "variables" not in name)
+    assert (after != before) is (name in CHANGES)
+
+
+def test_uncommitted_files__on_another_machine(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large files are compared by size, never by time; names need no encoding, and there may be any number."""
+    monkeypatch.setattr(sources, "_LARGEST", 10)
+    both: list[dict[str, str]] = []
+    for name in ("here", "there"):
+        shutil.copytree(repository, tmp_path / name, symlinks=True)
+        (tmp_path / name / "outside.txt").unlink()
+        written("large.bin", "x" * 20)(tmp_path / name)
+        (tmp_path / os.fsdecode(os.fsencode(name) + b"/\xff.txt")).touch()
+        os.utime(tmp_path / name / "large.bin", (len(both), len(both)))
+        both.append(uncommitted_files(tmp_path / name))
+    assert both[0] == both[1]
+    assert {"large.bin", "\ufffd.txt"} <= set(both[0]) and "data.csv" not in both[0]
+    written("large.bin", "x" * 21)(tmp_path / "there")
+    assert uncommitted_files(tmp_path / "there")[WHOLE] != both[0][WHOLE]
+    for number in range(600):
+        (tmp_path / "here" / f"{number}.txt").touch()
+    assert len(uncommitted_files(tmp_path / "here")) == 501
+    (tmp_path / "plain").mkdir()
+    written("agent.py")(tmp_path / "plain")
+    assert uncommitted_files(tmp_path / "plain") == {}, "what git would ignore is unknown"
 
 
 @pytest.mark.nightly

@@ -197,12 +197,17 @@ class Checkout(Resources):
         }
 
 
-def surroundings(isolation: Isolation, prepared: Preparation) -> str:
-    """A hash of what decides answers beside files: variables (of secrets only the names), versions of packages."""
+def forwarded(isolation: Isolation) -> dict[str, str]:
+    """The variables that an agent gets from us; of secrets only the names."""
     environment = isolation.sandbox.environment.items()
-    variables = {
+    return {
         name: "" if secrets_in({name: value}) else value for name, value in environment if not is_base_variable(name)
     }
+
+
+def surroundings(isolation: Isolation, prepared: Preparation) -> str:
+    """A hash of what decides answers beside files: variables (of secrets only the names), versions of packages."""
+    variables = forwarded(isolation)
     versions = {} if prepared.interpreter is None else prepared.interpreter.versions
     facts = [sorted(variables.items()), sorted(versions.items())]
     return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()[:16]

@@ -151,11 +151,7 @@ def plan_runs(
         choice.path: settings.root if choice.runs_here and not choice.in_python else choice.directory(settings.root)
         for choice in choices.by_file.values()
     }
-    skip = [settings.output, settings.root / settings.judge_cache]
-    skip += [settings.root / settings.cache_dir] if settings.cache_dir is not None else []
-    if settings.merges or settings.shard is not None:
-        skip += [settings.root / name for name in settings.shards]
-    root = settings.root
+    skip, root = written_directories(settings), settings.root
     in_checkout = functools.cache(lambda: source_fingerprint(root, root, skip=skip))
     fingerprints = {
         path: in_checkout() if _is_inside(directory, root) else source_fingerprint(root, directory, skip=skip)
@@ -177,6 +173,15 @@ def plan_runs(
         sources=lambda agent, function: function_source(function, settings.root, directories[agent]),
         masker=masker,
     )
+
+
+def written_directories(settings: Settings) -> list[Path]:
+    """Where this run, and the parts that it belongs to, write."""
+    written = [settings.output, settings.root / settings.judge_cache]
+    written += [settings.root / settings.cache_dir] if settings.cache_dir is not None else []
+    if settings.merges or settings.shard is not None:
+        written += [settings.root / name for name in settings.shards]
+    return written
 
 
 def _is_inside(directory: Path | None, root: Path) -> bool:

@@ -15,13 +15,14 @@ from pydantic_core import from_json
 
 from agent_eval.core.files import MAX_RESULTS, read_regular
 from agent_eval.core.problem import Problem
-from agent_eval.core.text import plural
+from agent_eval.core.text import carriable, plural
 from agent_eval.evalset.models import LoadedFile
 from agent_eval.pipeline._agents import agent_trees
-from agent_eval.pipeline._checkout import Checkout
+from agent_eval.pipeline._checkout import Checkout, forwarded
 from agent_eval.pipeline.context import RunContext, default_model, model_settings
 from agent_eval.pipeline.output import Outcome, Recorded, write
 from agent_eval.results import remove_logs
+from agent_eval.runner.sources import short_hash
 
 if TYPE_CHECKING:
     from agent_eval.gate.verdict import Verdict
@@ -223,6 +224,8 @@ async def run_part(part: PartPlan, drafted: Callable[[], RunReport], checkout: C
         drafted: Returns the report before anything has run, which gets the cases. Called when they have run.
         checkout: Runs the plan.
     """
+    variables = forwarded(checkout.isolation).items()
+    part.shard.variables = {carriable(name): value and short_hash(value) for name, value in variables}
     cases = await checkout.execute(part.plan)
     report = drafted()
     report.cases = cases

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.core.problem import Problem, Severity
@@ -10,6 +10,7 @@ from agent_eval.core.text import harmless, listed
 from agent_eval.pipeline._parts import PartResults, Parts, absent_directories, refusal, unreadable_directories
 from agent_eval.results import Origin, RunReport
 from agent_eval.runner import Plan, partition, split_hash
+from agent_eval.runner.sources import WHOLE, is_dotenv
 
 if TYPE_CHECKING:
     from agent_eval.settings import Settings
@@ -42,7 +43,8 @@ def check_parts(
     split = split_hash(assigned, plan.units(), total=first.total, num_runs=plan.num_runs)
     if first.weights_from == "turns" or settings.shard_plan is not None:  # Else only the parts know their durations.
         own["plan"] = split[:12]
-    if problems := [*_differences(results, own)] or [*_incomplete(results, list(plan.numbers()), settings.replay)]:
+    differing = [*_differences(results, own), *_other_files(results)]
+    if problems := differing or [*_incomplete(results, list(plan.numbers()), settings.replay)]:
         return None, problems
     owners = dict(assigned) if split == first.plan else {}
     for result in results:
@@ -61,6 +63,7 @@ def check_parts(
     parts.notices += [f"`shards`: {harmless(name)} does not exist" for name in absent_directories(settings)]
     parts.notices += [f"`shards`: {name} can't be read by this user" for name in unreadable_directories(settings)]
     parts.notices += _provenance_differences(results)
+    parts.notices += _other_variables(results)
     return parts, []
 
 
@@ -88,9 +91,11 @@ def _without_replaced(
     kept: list[PartResults] = []
     warnings = []
     fitting: set[int] = set()
+    latest = max(results, key=lambda result: result.report.started_at)
     for result in reversed(results):
         facts = _facts(result.report, result.shard.suite)
-        if all(own.get(name) in (None, fact) for name, fact in facts.items()):
+        fits = all(own.get(name) in (None, fact) for name, fact in facts.items())
+        if fits and _checkout_hash(result) in (None, _checkout_hash(latest)):
             fitting.add(result.shard.index)
         elif result.shard.index in fitting:
             message = f"{result.file} is not used: it differs from this run, and a later attempt at its part does not."
@@ -143,6 +148,37 @@ def _incomplete(results: Sequence[PartResults], numbers: list[int], replay: str)
 def _other_cases(result: PartResults, why: str, case_ids: Sequence[str]) -> Problem:
     message = f"{result.file}: {why}: {listed(case_ids, _MOST)}."
     return refusal(code="shards-differ", message=message, hint=_SAME_CHECKOUT)
+
+
+def _checkout_hash(result: PartResults) -> str | None:
+    return (result.shard.files or {}).get(WHOLE)
+
+
+def _other_files(results: Sequence[PartResults]) -> Iterator[Problem]:
+    """A refusal if agents of the parts ran in different files. This run's own checkout does not answer anything."""
+    places = {whole: result.file for result in reversed(results) if (whole := _checkout_hash(result)) is not None}
+    if len(places) > 1:
+        names = _differing(result.shard.files for result in results)
+        named = listed([name for name in names if name != WHOLE and not is_dotenv(name)], _MOST) or "committed files"
+        yield refusal(
+            code="shards-differ",
+            message=f"The parts do not belong together: files differ ({named}) in {' and '.join(places.values())}.",
+            hint="Run all jobs again with the same files. List in .gitignore what a job writes; `.env` may differ.",
+        )
+
+
+def _other_variables(results: Sequence[PartResults]) -> Iterator[str]:
+    """Secrets are compared by name only, and no value is known here."""
+    names = _differing(result.shard.variables for result in results)
+    names += filter(is_dotenv, _differing(result.shard.files for result in results))
+    if names:
+        yield f"The parts ran with different variables: {listed(names, _MOST)}"
+
+
+def _differing(parts: Iterable[Mapping[str, str] | None]) -> list[str]:
+    known = [part for part in parts if part is not None]
+    names = dict.fromkeys(name for part in known for name in part)
+    return [harmless(name) for name in names if len({part.get(name) for part in known}) > 1]
 
 
 def _provenance_differences(results: Sequence[PartResults]) -> Iterator[str]:

@@ -26,7 +26,7 @@ from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._causes import add_causes, toolset_warnings
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation, surroundings
 from agent_eval.pipeline._draft import Draft, died_with_others, draft_report, with_problems
-from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems
+from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems, written_directories
 from agent_eval.pipeline._part import (
     PartPlan,
     empty_part,
@@ -43,6 +43,7 @@ from agent_eval.pipeline.context import default_model, masker_of, model_uses, op
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
 from agent_eval.results import JOURNAL
+from agent_eval.runner.sources import uncommitted_files
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -124,6 +125,8 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         if part is not None:
             context.log(f"agent-eval: {part.first_line}")
             draft.shard = part.shard
+            if choices.runs_here:  # Before `agent-setup` changes files.
+                part.shard.files = uncommitted_files(settings.root, skip=written_directories(settings)) or None
         bill = open_bill(settings, models, part, parts)
         silent = without.models if without is not None else frozenset()
         if settings.replay != "all" and any(use.model not in silent for use in uses):

@@ -52,6 +52,12 @@ class ShardReport(WireModel):
     """Number of cases of all parts together."""
     weights_from: Literal["turns", "recorded"] = "turns"
     """What the split is balanced by: turns of the cases, or the durations of earlier runs (`--shard-plan`)."""
+    files: dict[str, str] | None = None
+    """Hashes that all parts must have in common: of the whole checkout (`.`); and for messages, by path, of uncommitted
+    files, and of `.env` files, which may differ. None: no agent runs here, there is no git, or an older version."""
+    variables: dict[str, str] | None = None
+    """By name of each variable that the agent gets, a hash too short to guess the value by; empty for a secret. None:
+    unknown."""
     notices: list[str] = Field(default_factory=list)
     """What the report of all parts must say, too: which tools changed after their answers were recorded."""
 

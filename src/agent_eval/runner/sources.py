@@ -1,4 +1,4 @@
-"""The files that an agent may read: a resumed run takes over the answers of equal files only."""
+"""The files that an agent may read: a resumed run takes over the answers of equal files only, and so does a merge."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from agent_eval.core.git_process import GitError
+from agent_eval.core.text import carriable
 from agent_eval.evalset.discovery import git_lines
 
 _NOT_SOURCES = (".test.json", ".tape.json", ".evalset.json", "test_config.json", "eval_config.json")
@@ -18,6 +19,9 @@ _NOISE |= {".mypy_cache", ".ruff_cache", ".pytest_cache"}
 """What a run writes, or nobody: files and folders that don't count unless git tracks them."""
 _DOTENV = (".env", ".env.local")
 """They count although git ignores them."""
+WHOLE = "."
+"""The checkout among the paths of `uncommitted_files`."""
+_RESULTS, _MOST_NAMED = "/results.json", 500
 _LINK, _REPOSITORY = "120000", "160000"
 _MOST_READ, _LARGEST = 5_000, 20_000_000
 """Of further files, and of larger ones, only size and time of change count, unless git has their hash."""
@@ -40,13 +44,63 @@ def source_fingerprint(root: Path, directory: Path | None, *, skip: Collection[P
     root, directory = root.resolve(), directory.resolve()
     read = 0
     for top in (root,) if directory.is_relative_to(root) else (root, directory):
-        left_out = tuple(f"{os.path.relpath(path.resolve(), top)}/" for path in skip)
-        for name, blob in sorted(_files(top).items()):
-            if name.endswith(_NOT_SOURCES) or name.startswith(left_out):
-                continue
+        for name, blob in _sources(top, skip):
             read += not blob
-            digest.update(f"{name}\0{blob or _blob(top / name, read)}\0".encode("utf-8", "surrogateescape"))
+            digest.update(_line(name, blob or _blob(top / name, read)))
     return digest.hexdigest()[:16]
+
+
+def uncommitted_files(root: Path, *, skip: Collection[Path] = ()) -> dict[str, str]:
+    """Short hashes of what `source_fingerprint` reads in a checkout, which other machines can compare with theirs.
+
+    Args:
+        root: The checkout.
+        skip: Directories to leave out, e.g. the output directory.
+
+    Returns:
+        By path those of the first 500 files that git has no hash of, and of `.env` files; `WHOLE` has that of all files
+        but `.env`. Directories with a `results.json` are left out. Nothing where git can't say what it ignores.
+    """
+    root = root.resolve()
+    try:
+        list(_in_git(root))
+    except (GitError, OSError):
+        return {}
+    files = list(_sources(root, skip))
+    results = tuple(name[: -len(_RESULTS)] + "/" for name, blob in files if not blob and name.endswith(_RESULTS))
+    digest, found, read = hashlib.sha256(), dict[str, str](), 0
+    for name, blob in files:
+        if name.startswith(results) and not blob:
+            continue
+        read += not blob
+        # The time of a change says nothing on another machine.
+        content = blob or _blob(root / name, read).partition(" ")[0]
+        if not is_dotenv(name):
+            digest.update(_line(name, content))
+        if is_dotenv(name) or (not blob and len(found) < _MOST_NAMED):
+            found[carriable(name)] = short_hash(content)
+    return {WHOLE: digest.hexdigest()[:16], **found}
+
+
+def is_dotenv(name: str) -> bool:
+    """Whether a file has variables for an agent."""
+    return name.rpartition("/")[2] in _DOTENV
+
+
+def short_hash(text: str) -> str:
+    """Enough to see a difference, too little to guess a text by."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:4]
+
+
+def _sources(top: Path, skip: Collection[Path]) -> Iterator[tuple[str, str]]:
+    left_out = tuple(f"{os.path.relpath(path.resolve(), top)}/" for path in skip)
+    for name, blob in sorted(_files(top).items()):
+        if not name.endswith(_NOT_SOURCES) and not name.startswith(left_out):
+            yield name, blob
+
+
+def _line(name: str, content: str) -> bytes:
+    return f"{name}\0{content}\0".encode("utf-8", "surrogateescape")
 
 
 def _files(top: Path) -> dict[str, str]:
@@ -94,7 +148,8 @@ def _walked(top: Path) -> Iterator[str]:
 
 
 def _is_noise(name: str) -> bool:
-    return name.endswith(_WRITTEN) or not _NOISE.isdisjoint(name.split("/"))
+    # google-github-actions/auth writes its file, of another name in each job, into the checkout.
+    return name.endswith(_WRITTEN) or name.startswith("gha-creds-") or not _NOISE.isdisjoint(name.split("/"))
 
 
 def _blob(path: Path, number: int) -> str:
