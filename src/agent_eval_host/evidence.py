@@ -33,6 +33,7 @@ _HIDDEN = {
 }
 """Audit events of what can't be compared, and its name in docs/tools.md."""
 _IMPORTS = "<frozen importlib"
+_INSTALLED = "/importlib/metadata/"
 _SHOWS_CODE = ("linecache.py", "tokenize.py", "inspect.py")
 """Modules of Python that open sources for tracebacks."""
 _PASSING = re.compile(
@@ -265,6 +266,8 @@ def _opens(kind: str, path: Any, frame: Any, *, writes: bool = False) -> None:
         return
     if code.startswith(_IMPORTS) and (kind == "folder" or _reading.get() is None):
         return  # Of a module that a tool imports when it is called, nothing else may know.
+    if kind == "folder" and _INSTALLED in code:
+        return  # It looks for an installed package in every folder of sys.path, the repository's root among them.
     if writes and not any(f"file:{name}" in reads for reads in (_readers, *(each.names for each in _running))):
         _written.add(name)
     elif not writes:

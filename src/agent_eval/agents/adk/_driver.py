@@ -244,7 +244,7 @@ class AdkSession:
             held = turn.tools.held() if turn.tools is not None else None
             if held is not None or turn.outage.done():
                 self.host.abandon(turn)
-                raise held or turn.outage.result()
+                raise turn.outage.result() if turn.outage.done() or held is None else held
             late = await self._too_late(turn, timeout)
             raise _with_turn(late, turn, content, turn.waiting.so_far if turn.waiting else None)
         try:

@@ -236,7 +236,7 @@ def _nearest(tape: Tape, request: Request) -> ModelExchange:
     def likeness(exchange: ModelExchange) -> tuple[int, ...]:
         recorded = _nodes(exchange.request, tape.parts)
         equal = sum(exchange.request.get(name) == reference for name, reference in request.references.items())
-        equal += sum(value == facts_of(asked)[name] for name, value in facts_of(exchange).items())
+        equal += sum(value == facts_of(asked).get(name) for name, value in facts_of(exchange).items())
         common = len(nodes & set(recorded))
         return exchange.agent == asked.agent, equal, common, -abs(len(recorded) - len(nodes))
 
