@@ -93,11 +93,10 @@ def make_importable(path: str, root: str) -> Path | None:
         The agent's directory or file; None for a dotted module.
     """
     directory = Path(path)
-    for project in directory.parents if directory.is_relative_to(root) else [Path(root)]:
+    # The root itself can be the agent's directory.
+    for project in [place for place in directory.parents if place.is_relative_to(root)] or [Path(root)]:
         if project == Path(root) or any((project / name).is_file() for name in _PROJECT_FILES):
             sys.path += [place for place in (str(project), f"{project}/src") if place not in sys.path]
-        if project == Path(root):
-            break
     agent_places[:] = [f"{root.rstrip('/')}/"]
     if not directory.is_absolute():
         _load_dotenv(Path(root, *path.split(".")), Path(root))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gate_runs import Repository
-from journey_runs import CALLS, CLOSED, EVALS, run
+from journey_runs import CALLS, CLOSED, EVALS, RUNS, run
 
 AGENT, TOOLS, WORDS, SERVER = (f"journey/{name}.py" for name in ("agent", "tools", "words", "mcp_server"))
 TAPES = EVALS.replace(".json", ".tools")
@@ -27,16 +27,16 @@ def apply(edits: Edits, root: Path) -> None:
 
 def changed(recorded: Repository, edits: Edits, to: Path) -> Repository:
     """A copy of a repository with changes."""
-    shutil.copytree(recorded.root, to, ignore=shutil.ignore_patterns("__pycache__", "agent-eval-results"))
+    shutil.copytree(recorded.root, to, ignore=shutil.ignore_patterns("__pycache__", "agent-eval-results", RUNS))
     apply(edits, to)
     return Repository(root=to)
 
 
 def outcome(repository: Repository, python: Sequence[str], *, alters: bool) -> tuple[bool, str]:
     """Replays the first case without a key: whether it ended as it must, and how it ended."""
-    log = repository.root / "runs.txt"
+    log = repository.root / RUNS
     log.touch()
-    environment = {**CLOSED, "RUNS_FILE": str(log)}
+    environment = {**CLOSED, "RUNS_FILE": RUNS}
     done = run(repository, python, f"{EVALS}:first", "--replay", "all", environment=environment)
     cases, traces = done.report.cases, log.read_text("utf-8").split("\n")[:-1]
     if not cases:

@@ -88,11 +88,15 @@ def _expected(said: str) -> list[Mapping[str, Any]]:
     return [{"name": "transfer_to_agent", "args": {"agent_name": "planner"}}] if said == "plan" else []
 
 
+RUNS = "runs.txt"
+"""Where tools leave traces: relative, so that the variable which they read is the same in a copy."""
+
+
 def record(repository: Repository, cases: Sequence[str], python: Sequence[str]) -> Done:
     """Writes the agent and records it against a model that makes no errors."""
     write(repository, cases)
     with FakeGemini(NoisyModel(1, jitter=0.0, wrong=0.0)) as model:
-        live = {"GOOGLE_GEMINI_BASE_URL": model.url, "GOOGLE_API_KEY": "any"}
+        live = {"GOOGLE_GEMINI_BASE_URL": model.url, "GOOGLE_API_KEY": "any", "RUNS_FILE": RUNS}
         return run(repository, python, "--record", "all", environment=live)
 
 

@@ -65,7 +65,7 @@ def test_missing_live__names_the_tapes_of_a_model_that_is_gone(
     repository = changed(recorded, (), tmp_path / "repo")
     (repository.root / TAPES / "other.tape.json").unlink()
     with FakeGemini(lambda _: Fault(kind=404)) as model:
-        live = {"GOOGLE_GEMINI_BASE_URL": model.url, "GOOGLE_API_KEY": "any"}
+        live = {"GOOGLE_GEMINI_BASE_URL": model.url, "GOOGLE_API_KEY": "any", "RUNS_FILE": journey_runs.RUNS}
         done = journey_runs.run(repository, python, "--replay", "missing-live", environment=live)
     assert {case.eval_id: case.replayed for case in done.report.cases} == {"first": True, "other": False}
     [notice] = [line for line in done.report.notices if "404" in line]

@@ -149,15 +149,17 @@ def test_replay__another_object_of_an_unchanged_file_is_not_green(repository: Re
     recorded = repository.gate("run", "--record", "all", environment=variables)
     assert recorded.code == 0, recorded.out
 
-    # Without the variables, at another time, before any call: the same objects.
-    replayed = repository.gate("run", "--replay", "tools")
+    # Without the secret, at another time, before any call: the same objects.
+    place = {"RUNS_FILE": variables["RUNS_FILE"]}
+    assert repository.gate("run", "--replay", "tools").code == 3, "another variable is another object"
+    replayed = repository.gate("run", "--replay", "tools", environment=place)
     assert replayed.code == 0, replayed.out
     assert {case.runs[0].tools.replayed for case in replayed.report.cases if case.runs[0].tools} == {2}
 
     write(1)
     # Live, those that act differently fail; a replay must not call one of them green.
     assert repository.gate("run").code == 1
-    changed = repository.gate("run", "--replay", "tools")
+    changed = repository.gate("run", "--replay", "tools", environment=place)
     assert changed.code == 3, changed.out
     for case in changed.report.cases:
         error = case.runs[0].error

@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from adk_envs import FIXTURES
@@ -27,14 +28,16 @@ from agent_eval.forge import ACCEPT_RULES
 
 ROOT = Path(__file__).parents[2]
 CASES = ("lamp_on", "lamp_off")
-AGENT = """from google.adk.agents.llm_agent import LlmAgent
+AGENT = """from pathlib import Path
+
+from google.adk.agents.llm_agent import LlmAgent
 from scripted_model import call, reply, scripted, text
 
 from .tools import look
 
 
 def script(said, count, request):
-    if not KEY:
+    if not Path(__file__).parents[2].joinpath("key").exists():
         raise AssertionError("the model was asked")
     if not count:
         return reply(call("look", item=said))
@@ -47,9 +50,7 @@ TOOLS = '''def look(item: str) -> dict[str, str]:
     """Looks."""
     return {"text": item}
 '''
-WITH_KEY = AGENT.replace("KEY", "True")
-WITHOUT_KEY = AGENT.replace("KEY", "False")
-RUDE = WITHOUT_KEY.replace("kind", "rude")
+RUDE = AGENT.replace("kind", "rude")
 VOLATILE = {"agent-eval.toml": "[[volatile]]\npattern = 'Be \\w{1,9}\\.'\n"}
 SHOUT = """
 
@@ -67,6 +68,22 @@ def score(metric, actual, expected, *more):
     turns = [PerInvocationResult(actual_invocation=turn, score=1.0, eval_status=good) for turn in actual]
     return EvaluationResult(overall_score=1.0, overall_eval_status=good, per_invocation_results=turns)
 """
+
+
+def key_of(lab: Lab) -> Path:
+    """The key of the agent's model: outside of the repository, where a replay compares nothing."""
+    return lab.repository.root.parent / "key"
+
+
+def of_fork(lab: Lab, number: int, *arguments: str, fork: str | None = "somebody/shop", **options: Any) -> Done:
+    """The run of a fork's pull request, which has no key."""
+    key_of(lab).unlink()
+    try:
+        return lab.pull_request(number, {}, *arguments, fork=fork, **options)
+    finally:
+        key_of(lab).touch()
+
+
 REPLAY = ("--replay", "all", "--gate", "regressions")
 
 
@@ -74,7 +91,8 @@ REPLAY = ("--replay", "all", "--gate", "regressions")
 def lab(lab: Lab, github: FakeGitHub) -> Lab:
     """A base branch whose cases are recorded; without a key, its model answers nobody."""
     shutil.copy(FIXTURES / "scripted_model.py", lab.repository.root)
-    lab.commit({}, **{"bot/agent.py": WITH_KEY, "bot/tools.py": TOOLS})
+    key_of(lab).touch()
+    lab.commit({}, **{"bot/agent.py": AGENT, "bot/tools.py": TOOLS})
     recorded = lab.repository.gate("run", "--record", "all", environment={"CI": ""})
     assert recorded.code == 0, recorded.out
     push(lab)
@@ -85,7 +103,7 @@ def lab(lab: Lab, github: FakeGitHub) -> Lab:
 
 def push(lab: Lab, **files: str) -> None:
     """A commit with what is in the working tree."""
-    lab.commit({}, **{"bot/agent.py": WITH_KEY, "bot/tools.py": TOOLS, **files})
+    lab.commit({}, **{"bot/agent.py": AGENT, "bot/tools.py": TOOLS, **files})
 
 
 def pushed(lab: Lab, **files: str) -> None:
@@ -118,8 +136,8 @@ class Forks:
     ) -> Done:
         """Makes one, or pushes to one."""
         number = number or next(self.numbers)
-        written = {"bot/agent.py": WITHOUT_KEY, "bot/tools.py": TOOLS, **files}
-        done = self.lab.pull_request(number, {}, *REPLAY, *arguments, files=written, fork="somebody/shop", label=label)
+        written = {"bot/agent.py": AGENT, "bot/tools.py": TOOLS, **files}
+        done = of_fork(self.lab, number, *REPLAY, *arguments, files=written, label=label)
         self.story.append(self.lab.told(title, done, number, *shown))
         self.lab.repo.git("checkout", "-q", ".")
         return done
@@ -160,7 +178,7 @@ def test_forks__are_green_only_if_they_ask_nothing_new_and_forge_no_tape(forks: 
 def test_forks__whose_answers_are_worse_are_regressions(forks: Forks) -> None:
     lab, pull = forks.lab, forks.pull
     hook = "after_model_callback=lambda callback_context, llm_response: shout(llm_response))"
-    shouting = WITHOUT_KEY.replace("tools=[look])", f"tools=[look], {hook}") + SHOUT
+    shouting = AGENT.replace("tools=[look])", f"tools=[look], {hook}") + SHOUT
     lower = {"bot/agent.py": shouting.replace("'No.'", "response.content.parts[0].text + ' Is that really so?'")}
     pull("answers of the tape, turned into others", {"bot/agent.py": shouting}, shown=("## ", "**", "| "))
     assert "--replay all evals/bot.evalset.json:lamp_on,lamp_off" in lab.comment()
@@ -195,13 +213,13 @@ def test_volatile_texts__of_the_base_branch_hold_for_pull_requests(forks: Forks)
     for files in ({"bot/agent.py": RUDE}, {"bot/agent.py": RUDE, "agent-eval.toml": None}):
         done = forks.pull("", files)
         assert (done.code, [case.replayed for case in done.report.cases]) == (0, [True, True]), done.out + done.err
-    done = forks.pull("", {"bot/agent.py": WITHOUT_KEY.replace("Always", "Never")})
+    done = forks.pull("", {"bot/agent.py": AGENT.replace("Always", "Never")})
     assert (done.code, done.report.reasons[0].code) == (3, "model-not-recorded"), done.out + done.err
 
 
 def test_rerun__runs_on_the_base_branch_what_is_not_replayed(lab: Lab) -> None:
     name = tape_of(lab, "lamp_off")[0]
-    files = {"bot/agent.py": WITH_KEY, "bot/tools.py": TOOLS}
+    files = {"bot/agent.py": AGENT, "bot/tools.py": TOOLS}
     rerun = ("--replay", "missing-live", "--baseline", "rerun", "--num-runs", "2")
 
     def ran(done: Done) -> list[str]:
@@ -230,10 +248,10 @@ def test_missing_live__a_fork_is_no_pass_where_a_model_would_have_been_asked(lab
     lab.repository.evals("more/bot.evalset.json", {"fan": "Say fan."})
     push(lab, **{"more/test_config.json": json.dumps({"criteria": {"final_response_match_v2": 0.5}})})
     arguments = ("--replay", "missing-live", "--without-keys", "deterministic-only", "--baseline", "none")
-    agent = WITHOUT_KEY.replace('AssertionError("the model was asked")', 'ValueError("No API key was provided.")')
+    agent = AGENT.replace('AssertionError("the model was asked")', 'ValueError("No API key was provided.")')
     for number, fork, code, status in ((7, None, 0, "not_run"), (8, "somebody/shop", 3, "errored")):
         files = {"bot/agent.py": agent, "bot/tools.py": TOOLS}
-        done = lab.pull_request(number, {}, *arguments, files=files, fork=fork)
+        done = of_fork(lab, number, *arguments, files=files, fork=fork)
         assert (done.code, done.statuses) == (code, {**dict.fromkeys(CASES, "passed"), "fan": status}), done.out
 
 
@@ -276,7 +294,7 @@ def recipe_job(lab: Lab, files: Mapping[str, str]) -> list[str]:
 
 @pytest.mark.slow
 def test_a_schedule__records_on_main_and_its_runs_are_the_base_of_comparisons(lab: Lab) -> None:
-    push(lab, **{"bot/agent.py": WITH_KEY.replace("kind", "polite")})
+    push(lab, **{"bot/agent.py": AGENT.replace("kind", "polite")})
     ci = {"CI": "true"}
     refused = lab.base_run("--record", "all", upload=False, environment=ci)
     assert (refused.code, "[record-in-ci]" in refused.out) == (2, True), refused.out
@@ -307,5 +325,5 @@ def test_a_schedule__records_on_main_and_its_runs_are_the_base_of_comparisons(la
     assert (base.code, [case.replayed for case in base.report.cases]) == (0, [True, True]), base.out + base.err
     assert base.report.history is not None
     assert [case.outcomes for case in base.report.history.cases] == ["1111", "1111"]
-    polite = {"bot/agent.py": WITHOUT_KEY.replace("kind", "polite"), "bot/tools.py": TOOLS}
-    lab.pull_request(7, {}, *REPLAY, files=polite, fork="somebody/shop", code=0)
+    polite = {"bot/agent.py": AGENT.replace("kind", "polite"), "bot/tools.py": TOOLS}
+    of_fork(lab, 7, *REPLAY, files=polite, code=0)
