@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from agent_eval.forge import ACCEPT_RULES
 
 ROOT = Path(__file__).parents[2]
 CASES = ("lamp_on", "lamp_off")
+KEY = Path(tempfile.gettempdir(), f"key-of-{os.getpid()}")
+"""The key of the agent's model: outside of the repository, where a replay compares nothing."""
 AGENT = """from pathlib import Path
 
 from google.adk.agents.llm_agent import LlmAgent
@@ -37,7 +40,7 @@ from .tools import look
 
 
 def script(said, count, request):
-    if not Path(__file__).parents[2].joinpath("key").exists():
+    if not Path(KEY).exists():
         raise AssertionError("the model was asked")
     if not count:
         return reply(call("look", item=said))
@@ -45,7 +48,7 @@ def script(said, count, request):
 
 
 root_agent = LlmAgent(name="bot", model=scripted(script), instruction="Be kind. Always.", tools=[look])
-"""
+""".replace("KEY", repr(str(KEY)))
 TOOLS = '''def look(item: str) -> dict[str, str]:
     """Looks."""
     return {"text": item}
@@ -70,28 +73,24 @@ def score(metric, actual, expected, *more):
 """
 
 
-def key_of(lab: Lab) -> Path:
-    """The key of the agent's model: outside of the repository, where a replay compares nothing."""
-    return lab.repository.root.parent / "key"
-
-
 def of_fork(lab: Lab, number: int, *arguments: str, fork: str | None = "somebody/shop", **options: Any) -> Done:
     """The run of a fork's pull request, which has no key."""
-    key_of(lab).unlink()
+    KEY.unlink()
     try:
         return lab.pull_request(number, {}, *arguments, fork=fork, **options)
     finally:
-        key_of(lab).touch()
+        KEY.touch()
 
 
 REPLAY = ("--replay", "all", "--gate", "regressions")
 
 
 @pytest.fixture
-def lab(lab: Lab, github: FakeGitHub) -> Lab:
+def lab(lab: Lab, github: FakeGitHub, request: pytest.FixtureRequest) -> Lab:
     """A base branch whose cases are recorded; without a key, its model answers nobody."""
     shutil.copy(FIXTURES / "scripted_model.py", lab.repository.root)
-    key_of(lab).touch()
+    KEY.touch()
+    request.addfinalizer(KEY.unlink)
     lab.commit({}, **{"bot/agent.py": AGENT, "bot/tools.py": TOOLS})
     recorded = lab.repository.gate("run", "--record", "all", environment={"CI": ""})
     assert recorded.code == 0, recorded.out
@@ -248,9 +247,8 @@ def test_missing_live__a_fork_is_no_pass_where_a_model_would_have_been_asked(lab
     lab.repository.evals("more/bot.evalset.json", {"fan": "Say fan."})
     push(lab, **{"more/test_config.json": json.dumps({"criteria": {"final_response_match_v2": 0.5}})})
     arguments = ("--replay", "missing-live", "--without-keys", "deterministic-only", "--baseline", "none")
-    agent = AGENT.replace('AssertionError("the model was asked")', 'ValueError("No API key was provided.")')
     for number, fork, code, status in ((7, None, 0, "not_run"), (8, "somebody/shop", 3, "errored")):
-        files = {"bot/agent.py": agent, "bot/tools.py": TOOLS}
+        files = {"bot/agent.py": AGENT, "bot/tools.py": TOOLS}
         done = of_fork(lab, number, *arguments, files=files, fork=fork)
         assert (done.code, done.statuses) == (code, {**dict.fromkeys(CASES, "passed"), "fan": status}), done.out
 
