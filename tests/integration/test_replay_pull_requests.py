@@ -244,11 +244,15 @@ def test_rerun__runs_on_the_base_branch_what_is_not_replayed(lab: Lab) -> None:
 
 def test_missing_live__a_fork_is_no_pass_where_a_model_would_have_been_asked(lab: Lab) -> None:
     """Elsewhere a case that only a judge decides is not run without a key."""
+    # Google's own client says that there is no key; the model's code is that of the tapes.
+    agent = AGENT.replace('raise AssertionError("the model was asked")', "__import__('google.genai').genai.Client()")
+    files = {"bot/agent.py": agent, "bot/tools.py": TOOLS}
+    push(lab, **files)
+    assert lab.repository.gate("run", "--record", "all", environment={"CI": ""}).code == 0
     lab.repository.evals("more/bot.evalset.json", {"fan": "Say fan."})
-    push(lab, **{"more/test_config.json": json.dumps({"criteria": {"final_response_match_v2": 0.5}})})
+    push(lab, **files, **{"more/test_config.json": json.dumps({"criteria": {"final_response_match_v2": 0.5}})})
     arguments = ("--replay", "missing-live", "--without-keys", "deterministic-only", "--baseline", "none")
     for number, fork, code, status in ((7, None, 0, "not_run"), (8, "somebody/shop", 3, "errored")):
-        files = {"bot/agent.py": AGENT, "bot/tools.py": TOOLS}
         done = of_fork(lab, number, *arguments, files=files, fork=fork)
         assert (done.code, done.statuses) == (code, {**dict.fromkeys(CASES, "passed"), "fan": status}), done.out
 
