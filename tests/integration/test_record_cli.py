@@ -152,8 +152,10 @@ def test_record_all__keeps_the_model_calls_of_runs_that_agree(repository: Reposi
     assert f"Run it: agent-eval run bot/bot.evalset.json:lamp --replay {replay}\n" in done.out
     reason = "The tape has no model calls, so the case always runs live: its runs had different results\n"
     assert (reason in done.out) == changes
-    repository.write({"bot/agent.py": SCRIPTED.replace("ASKED", "1 / 0")})
     repository.gate("run", "--replay", "all", code=3 if changes else 0)
+    repository.write({"bot/agent.py": SCRIPTED.replace("ASKED", "1 / 0")})
+    other = repository.gate("run", "--replay", "all", code=3)
+    assert ("The first difference is in code" in " ".join(other.out.split())) != changes
 
 
 def test_record_messages__file_standard_input_and_dry_run(repository: Repository) -> None:
