@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import golden_files
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +15,9 @@ from agent_eval.agents.http import (
     HttpFailure,
     Reply,
     ServerSentEvent,
-    SseParser,
+    Stream,
     TooLarge,
+    client,
     failures,
     header_secrets,
     is_metadata,
@@ -24,6 +27,7 @@ from agent_eval.agents.http import (
     read_json,
 )
 from agent_eval.agents.protocol import AgentFailure, AgentRefused
+from agent_eval.core.masking import Masker
 from agent_eval.core.problem import docs_page
 
 
@@ -87,10 +91,23 @@ def test_parse_headers__refused_without_repeating_the_value() -> None:
         assert "hunter2" not in str(caught.value) and not str(caught.value).startswith("must")
 
 
-def parsed(data: bytes, size: int, limit: int = 1000) -> tuple[list[ServerSentEvent], bool]:
-    parser = SseParser(limit)
-    events = [event for begin in range(0, len(data), size) for event in parser.feed(data[begin : begin + size])]
-    return events, parser.incomplete
+async def parsed(data: bytes, size: int) -> tuple[list[ServerSentEvent], bool]:
+    async def chunks() -> AsyncIterator[bytes]:
+        for begin in range(0, len(data), size):
+            yield data[begin : begin + size]
+
+    headers = {"content-type": "text/event-stream; charset=latin-1"}
+    request = httpx2.Request("GET", "http://h")
+    events = []
+    try:
+        async for event in Stream(
+            httpx2.Response(200, headers=headers, content=chunks(), request=request), Masker()
+        ).events():
+            events.append(event)
+    except HttpFailure as failure:
+        assert failure.reason == "broken"
+        return events, True
+    return events, False
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
@@ -98,7 +115,7 @@ def parsed(data: bytes, size: int, limit: int = 1000) -> tuple[list[ServerSentEv
     ("data", "expected", "incomplete"),
     [
         (b"data: a\n\ndata:b\n\n", ["a", "b"], False),
-        (b"data: a\r\ndata:  b\r\rdata\n\r\n", ["a\n b", ""], False),
+        (b"data: a\r\ndata:  b\r\rdata\n\r\n", ["a\n b"], False),
         (b"\xef\xbb\xbfdata: a\n\n", ["a"], False),
         (b": comment\nid: 1\nretry: 10\nother\n\ndata: a\n\n", ["a"], False),
         (b"event: error\ndata: {}\n\n", ["error={}"], False),
@@ -111,22 +128,26 @@ def parsed(data: bytes, size: int, limit: int = 1000) -> tuple[list[ServerSentEv
         (b"", [], False),
     ],
 )
-def test_sse__standard(data: bytes, expected: list[str], incomplete: bool, size: int) -> None:
-    events, ended_within = parsed(data, size)
+async def test_sse__standard(data: bytes, expected: list[str], incomplete: bool, size: int) -> None:
+    events, ended_within = await parsed(data, size)
     assert [event.data if event.event == "message" else f"{event.event}={event.data}" for event in events] == expected
     assert ended_within is incomplete
 
 
 @given(st.lists(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\r\n"))), st.integers(1, 50))
-def test_sse__any_chunks_give_the_same_events(lines: list[str], size: int) -> None:
+async def test_sse__any_chunks_give_the_same_events(lines: list[str], size: int) -> None:
     data = b"".join(f"data: {line}\n\n".encode() for line in lines)
-    assert [event.data for event in parsed(data, size, 10_000)[0]] == lines
+    events, _ = await parsed(data, size)
+    assert [event.data for event in events] == [line for line in lines if line]
 
 
 @pytest.mark.parametrize("data", [b"data: " + b"x" * 200, b"data: " + b"x" * 60 + b"\ndata: " + b"x" * 60 + b"\n\n"])
-def test_sse__a_large_event_is_refused_before_it_is_complete(data: bytes) -> None:
+async def test_sse__a_large_event_is_refused_before_it_is_complete(
+    data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "MAX_EVENT", 100)
     with pytest.raises(TooLarge):
-        parsed(data, 10, limit=100)
+        await parsed(data, 10)
 
 
 def not_reached(reason: Any, url: str) -> AgentFailure | AgentRefused:

@@ -15,7 +15,6 @@ from agent_eval.agents.http.client import (
     HttpFailure,
     Reply,
     ServerSentEvent,
-    SseParser,
     Stream,
     TooLarge,
     read_json,

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import ssl
 import urllib.parse
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
 
 MAX_BODY = 64_000_000
 """Bytes of a body that is read as a whole, after decompression."""
+MAX_EVENT = 64_000_000
+"""Bytes of one event, from its first line on."""
 _FREE = FREE | {"data"}
 """Data parts of A2A have keys of the agent's own, too."""
 _CONNECT_SECONDS = 10.0
@@ -80,6 +81,22 @@ class Reply:
     """The body as JSON, with masked texts; None if it is something else."""
 
 
+class TooLarge(Exception):
+    """An event or a body exceeds its limit. The message is a sentence without a full stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSentEvent:
+    """One event."""
+
+    data: str
+    """The `data` lines, joined by line feeds."""
+    event: str = "message"
+    """The event's type."""
+    json: Any = None
+    """The data as JSON, with masked texts; None if it is something else."""
+
+
 class Stream:
     """An answer that is still arriving."""
 
@@ -97,19 +114,29 @@ class Stream:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
 
     async def events(self) -> AsyncIterator[ServerSentEvent]:
-        """The server-sent events, masked, as they arrive.
+        """The server-sent events that have data, masked, as they arrive.
+
+        httpx2 parses them as the HTML standard says
+        (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). It doesn't tell a
+        stream that ends within an event from one that ends after it: `_Body` makes it finish what it has then.
 
         Raises:
             HttpFailure: The stream broke, or ended within an event (reason `broken`).
             RecursionError: The JSON of an event is nested too deeply.
             TooLarge: An event is larger than 64 MB.
         """
-        parser = SseParser()
+        import httpx2
+
+        body = _Body(self._response)
         with _failures():
-            async for chunk in self._response.aiter_bytes():
-                for event in parser.feed(chunk):
-                    yield self._masked(event)
-        if parser.incomplete:
+            try:
+                async for event in httpx2.EventSource(body, max_event_size=MAX_EVENT):  # type: ignore[arg-type]
+                    body.within = body.within or body.ended
+                    if event.data and not body.within:  # else only a type, an id or a time to retry
+                        yield self._masked(ServerSentEvent(data=event.data, event=event.event))
+            except httpx2.SSEError:
+                raise TooLarge(f"an event is larger than {MAX_EVENT / 1_000_000:g} MB") from None
+        if body.within:
             raise HttpFailure("the stream ended in the middle of an event", reason="broken")
 
     async def reply(self) -> Reply:
@@ -140,6 +167,28 @@ class Stream:
         except ValueError:
             value = None
         return replace(event, data=self._masker.text(event.data), json=value)
+
+
+class _Body:
+    """A response as httpx2's reader of events takes it. Its text ends with the end of an event."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.ended = False
+        """Whether the server has sent all; what is read then is an event that it did not end."""
+        self.within = False
+        """Whether that was within an event or a line."""
+        self.headers, self.request = response.headers, response.request
+        self._response = response
+        response.encoding = "utf-8-sig"  # whatever the headers say; without a byte order mark
+
+    async def aiter_text(self) -> AsyncIterator[str]:
+        last = ""
+        async for chunk in self._response.aiter_text():
+            yield (last := chunk)
+        if last.endswith("\r"):  # The reader waits for a line feed after it.
+            yield "\n"
+        self.ended, self.within = True, bool(last) and last[-1] not in "\r\n"
+        yield "\n\n"
 
 
 class HttpClient:
@@ -380,107 +429,6 @@ def _text(error: Exception) -> str:
     first = _cause(error)
     text = (first.strerror if isinstance(first, OSError) else None) or str(error)
     return text.strip().rstrip(".") or type(error).__name__
-
-
-MAX_EVENT = 64_000_000
-"""Bytes of one event."""
-_LINE_END = re.compile(rb"\r\n|\r|\n")
-_BOM = b"\xef\xbb\xbf"
-
-
-class TooLarge(Exception):
-    """An event or a body exceeds its limit. The message is a sentence without a full stop."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServerSentEvent:
-    """One event."""
-
-    data: str
-    """The `data` lines, joined by line feeds."""
-    event: str = "message"
-    """The event's type."""
-    json: Any = None
-    """The data as JSON, with masked texts; None if it is something else. The parser doesn't read it."""
-
-
-class SseParser:
-    """Parses server-sent events, which arrive in chunks of any size, as the HTML standard says.
-
-    https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
-
-    Comments, ids and retry times are ignored, and so are events without data.
-    """
-
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        """Begins a stream.
-
-        Args:
-            limit: Maximum bytes of one event.
-        """
-        self._limit = limit
-        self._buffer = bytearray()
-        self._at_start = True
-        self._skip_line_feed = False
-        self._type = ""
-        self._data: list[bytes] = []
-        self._size = 0
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether the stream, if it ends here, ends within an event."""
-        return bool(self._data or self._buffer)
-
-    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """The events that a chunk completes.
-
-        Raises:
-            TooLarge: An event exceeds the limit.
-        """
-        for line in self._lines(chunk):
-            if line:
-                self._field(line)
-                continue
-            if self._data:
-                data = b"\n".join(self._data).decode("utf-8", "replace")
-                yield ServerSentEvent(data=data, event=self._type or "message")
-            self._type, self._data, self._size = "", [], 0
-
-    def _lines(self, chunk: bytes) -> Iterator[bytes]:
-        if self._skip_line_feed and chunk:
-            # The previous chunk ended with a carriage return, which was treated as a whole line end.
-            chunk, self._skip_line_feed = chunk.removeprefix(b"\n"), False
-        searched = len(self._buffer)
-        self._buffer += chunk
-        if self._at_start:
-            if len(self._buffer) < len(_BOM) and _BOM.startswith(self._buffer):
-                return
-            self._at_start = False
-            searched = 0
-            if self._buffer.startswith(_BOM):
-                del self._buffer[: len(_BOM)]
-        begin = 0
-        while (end := _LINE_END.search(self._buffer, max(begin, searched))) is not None:
-            line = bytes(self._buffer[begin : end.start()])
-            begin = end.end()
-            self._skip_line_feed = end[0] == b"\r" and begin == len(self._buffer)
-            yield line
-        del self._buffer[:begin]
-        self._check(len(self._buffer))
-
-    def _field(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if name == b"data":
-            self._check(len(value))
-            self._size += len(value) + 1
-            self._data.append(value)
-        elif name == b"event":
-            self._type = value.decode("utf-8", "replace")
-
-    def _check(self, more: int) -> None:
-        if self._size + more > self._limit:
-            raise TooLarge(f"an event is larger than {self._limit / 1_000_000:g} MB")
 
 
 def read_json(text: str) -> Any:
