@@ -35,7 +35,7 @@ from agent_eval.pipeline._checkout import Checkout, forwarded
 from agent_eval.pipeline.pipeline import run
 from agent_eval.report.renderers import comment_markdown
 from agent_eval.results import RunReport
-from agent_eval.runner import Progress, parse_part
+from agent_eval.runner import Progress, parse_shard
 from agent_eval.runner.sources import short_hash, uncommitted_files
 from agent_eval.settings import Settings, read_settings
 
@@ -74,7 +74,7 @@ def execute(settings: Settings) -> Outcome:
 
 def part(root: Path, text: str, folder: str, *, stopped: bool = False, **changes: Any) -> Outcome:
     """A part; the job of one that is stopped was cancelled before its first run."""
-    settings = configured(root, shard=parse_part(text), output_dir=Path(folder), **changes)
+    settings = configured(root, shard=parse_shard(text), output_dir=Path(folder), **changes)
     context = RunContext(environ={})
     if stopped:
         context.stop.set()
@@ -225,7 +225,7 @@ def test_a_stop_before_the_comparison__is_never_green_and_the_paid_runs_are_resu
     ci, problems = detect_ci_context(configured(tmp_path, baseline="file:base.json"), {})
     assert problems == []
     context = RunContext(environ={}, ci=ci)
-    asyncio.run(run(configured(tmp_path, shard=parse_part("1/1"), output_dir=Path("shards/1")), context))
+    asyncio.run(run(configured(tmp_path, shard=parse_shard("1/1"), output_dir=Path("shards/1")), context))
     whole = asyncio.run(run(configured(tmp_path), context))
     shutil.copy(whole.files["results-file"], tmp_path / "base.json")
 

@@ -33,12 +33,12 @@ from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.usage import Price
 from agent_eval.results import Recording, RunResult
 from agent_eval.runner import (
-    Part,
     RecordedSeconds,
+    Shard,
     StoredCase,
     StoredLines,
     case_lines,
-    parse_part,
+    parse_shard,
     partition,
     recorded_seconds,
     split_hash,
@@ -408,11 +408,11 @@ def test_recorded_seconds__is_the_median_over_reports_of_completed_runs() -> Non
 
 
 @pytest.mark.parametrize("text", ["", "1", "0/4", "5/4", "1/257", "1/0", "-1/4", "1/4/2", "a/b", "1.0/4"])
-def test_parse_part__refuses_what_is_no_part(text: str) -> None:
+def test_parse_shard__refuses_what_is_no_part(text: str) -> None:
     with pytest.raises(ValueError, match="must be I/N with 1 <= I <= N <= 256"):
-        parse_part(text)
-    assert parse_part(" 2/5 ") == Part(index=2, total=5)
-    assert str(parse_part("256/256")) == "256/256"
+        parse_shard(text)
+    assert parse_shard(" 2/5 ") == Shard(index=2, total=5)
+    assert str(parse_shard("256/256")) == "256/256"
 
 
 # The estimate of calls and cost, from the files alone.

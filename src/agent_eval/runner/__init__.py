@@ -23,9 +23,9 @@ from agent_eval.runner.journal import (
     write_lines,
 )
 from agent_eval.runner.partition import (
-    Part,
     RecordedSeconds,
-    parse_part,
+    Shard,
+    parse_shard,
     partition,
     recorded_seconds,
     split_hash,

@@ -30,7 +30,7 @@ _UNLIMITED = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class Shard:
     """One part of a suite, `I/N`."""
 
     index: int
@@ -41,7 +41,7 @@ class Part:
         return f"{self.index}/{self.total}"
 
 
-def parse_part(text: str) -> Part:
+def parse_shard(text: str) -> Shard:
     """Reads `I/N`.
 
     Raises:
@@ -50,7 +50,7 @@ def parse_part(text: str) -> Part:
     match = re.fullmatch(r"\s*(\d{1,3})/(\d{1,3})\s*", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]) <= MOST_PARTS:
         raise ValueError(f"must be I/N with 1 <= I <= N <= {MOST_PARTS}, e.g. 2/5")
-    return Part(index=int(match[1]), total=int(match[2]))
+    return Shard(index=int(match[1]), total=int(match[2]))
 
 
 @dataclass(frozen=True, kw_only=True)

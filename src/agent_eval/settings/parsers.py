@@ -142,9 +142,9 @@ def part(value: str) -> Any:
     """I/N of `shard`; None for an empty text."""
     if not value.strip():
         return None
-    from agent_eval.runner import parse_part  # imports what only runs need
+    from agent_eval.runner import parse_shard  # imports what only runs need
 
-    return parse_part(value)
+    return parse_shard(value)
 
 
 def baseline(value: str) -> str:

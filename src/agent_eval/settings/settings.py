@@ -25,7 +25,7 @@ from agent_eval.settings.options import (
 )
 
 if TYPE_CHECKING:
-    from agent_eval.runner import Part
+    from agent_eval.runner import Shard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ class Settings:
         "and models), or missing (tools that are on the tape are answered from it; the other calls run and are added).",
         default="off",
     )
-    shard: "Part | None" = option(
+    shard: "Shard | None" = option(
         RUNS,
         "Run only part I of N of the cases, e.g. 2/5. `agent-eval merge` (`mode: merge`) makes one verdict of all "
         "parts. The exit code of a part is 0 if all of its runs were judged, passed or not, and 3 if it is incomplete.",

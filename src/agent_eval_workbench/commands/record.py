@@ -23,7 +23,7 @@ from agent_eval.core.text import harmless, listed, plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.runner import DEFAULT_APP_NAME, DEFAULT_USER_ID
 from agent_eval.settings import Settings
-from agent_eval_workbench.recording.chat import Chat, Left, Terminal, failure_lines, message_lines, turn_lines
+from agent_eval_workbench.recording.chat import Chat, ChatIO, Left, failure_lines, message_lines, turn_lines
 from agent_eval_workbench.recording.live import (
     ChosenAgent,
     SessionStart,
@@ -283,10 +283,10 @@ class _Recorder:
         self.io.log(f"agent-eval: expecting run {index + 1} of {len(takes)}; {alike} of them made the same calls.")
         return takes[index]
 
-    def _terminal(self) -> Terminal:
+    def _terminal(self) -> ChatIO:
         import readline  # noqa: F401 - gives `input` a line editor
 
-        return Terminal(read=input, write=print, width=self.io.width)
+        return ChatIO(read=input, write=print, width=self.io.width)
 
     def _write(self, target: Target, recorded: Sequence[_Recorded], *, flag: str | None = None) -> int:
         if not recorded:

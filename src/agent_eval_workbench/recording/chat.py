@@ -79,7 +79,7 @@ _LOG_LINES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terminal:
+class ChatIO:
     """How the chat talks to the user."""
 
     read: Callable[[str], str]
@@ -103,7 +103,7 @@ class Chat:
     """One chat."""
 
     agent: LiveAgent
-    terminal: Terminal
+    terminal: ChatIO
     state: Mapping[str, Any]
     """With which each session begins."""
     draft: Draft = field(default_factory=lambda: Draft(turns=[]))
