@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent_eval.api import (
+        AgentEvalError,
         AgentEvaluator,
         CaseResult,
         EvalFailed,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __version__ = "1.0.0.dev0"
 __all__ = [
+    "AgentEvalError",
     "AgentEvaluator",
     "CaseResult",
     "EvalFailed",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import importlib.metadata
 import re
 import shutil
@@ -310,3 +312,19 @@ def test_one_binding__fails_for_src_and_says_where(tmp_path: Path) -> None:
 
     assert output_of(*command, code=1, cwd=tmp_path) == "src/a.py:4: `_TASK` is bound in line 2 already\n"
     output_of(*command)
+
+
+def test_exceptions__all_of_ours_have_one_root() -> None:
+    classes = {name: value for name, value in vars(builtins).items() if isinstance(value, type)}
+    builtin = {name for name, value in classes.items() if issubclass(value, Exception)}
+    rootless = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for package in ("agent_eval", "agent_eval_workbench")
+        for path in (ROOT / "src" / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and (bases := {base.id for base in node.bases if isinstance(base, ast.Name)}) & builtin
+        and "AgentEvalError" not in bases
+    ]
+    assert rootless == ["src/agent_eval/core/errors.py: AgentEvalError"]
+    assert issubclass(agent_eval.SaveError, agent_eval.AgentEvalError) and issubclass(agent_eval.SaveError, ValueError)

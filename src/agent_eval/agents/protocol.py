@@ -19,6 +19,7 @@ from agent_eval.agents.messages import (
     ToolsetListed,
 )
 from agent_eval.core.content import Content, FunctionCall
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.invocation import Invocation, Raised
 from agent_eval.core.limiter import Place
 from agent_eval.core.problem import Problem
@@ -259,7 +260,7 @@ _OF_A_PROVIDER = frozenset({FailureKind.PROVIDER, FailureKind.SERVER, MetricFail
 Kind = TypeVar("Kind", FailureKind, MetricFailureKind)
 
 
-class _Failure(Exception, Generic[Kind]):
+class _Failure(AgentEvalError, Generic[Kind]):
     """What the failures of agents and of their metrics have in common."""
 
     def __init__(
@@ -336,7 +337,7 @@ class MetricFailure(_Failure[MetricFailureKind]):
     """A custom metric, which is code of the pull request, returned no result."""
 
 
-class AgentRefused(Exception):
+class AgentRefused(AgentEvalError):
     """An agent can't be evaluated as it is configured. This is a mistake, not a result: the run ends with exit 2."""
 
     def __init__(self, problem: Problem) -> None:

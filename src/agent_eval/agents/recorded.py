@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING
 from agent_eval.agents.driver import Driver
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
 from agent_eval.core.content import Content, text_of
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker
@@ -295,7 +296,7 @@ Key = tuple[str | None, str, int | None]
 written as an eval id without an eval set. The results of ADK have an eval id and a run."""
 
 
-class UnusableRecording(Exception):
+class UnusableRecording(AgentEvalError):
     """A file that is not a recording, or can't be read. The message is a clause without a full stop."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:

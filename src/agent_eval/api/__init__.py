@@ -5,8 +5,10 @@ from agent_eval.api._engine import EngineInterrupted, EngineOutcome, EngineReque
 from agent_eval.api._result import CaseResult, Cases, EvalFailed, EvalInconclusive, EvalInvalid, EvalResult, result_of
 from agent_eval.api._run import InvalidOptions, default_options, engine_request, option_text, run, setting_named
 from agent_eval.api._save import SaveError, save_session
+from agent_eval.core.errors import AgentEvalError
 
 __all__ = [
+    "AgentEvalError",
     "AgentEvaluator",
     "CaseResult",
     "Cases",

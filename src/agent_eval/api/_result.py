@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self
 
 from agent_eval.api._engine import EngineOutcome
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.selectors import nearby
 from agent_eval.core.text import shorten
 
@@ -210,7 +211,7 @@ class EvalResult(Coroutine[Any, Any, "EvalResult"]):
             raise kinds.get(self.verdict, EvalFailed)(self)
 
 
-class _Verdict(AssertionError):
+class _Verdict(AgentEvalError, AssertionError):
     """A verdict other than passed."""
 
     def __init__(self, result: EvalResult) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agent_eval.api._engine import EngineRequest, run_engine
 from agent_eval.api._result import EvalResult, result_of
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.problem import Severity, has_error
 from agent_eval.core.selectors import nearby
 from agent_eval.settings import BY_INPUT, Setting, Settings, read_settings
@@ -21,7 +22,7 @@ _NOT_HERE = "CI only"
 _LIST = "exclude"
 
 
-class InvalidOptions(ValueError):
+class InvalidOptions(AgentEvalError, ValueError):
     """A setting is unknown, not available here, or has an invalid value."""
 
 

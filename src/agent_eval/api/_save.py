@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_eval.core.errors import AgentEvalError
 
-class SaveError(ValueError):
+
+class SaveError(AgentEvalError, ValueError):
     """The session can't become a case, or the case can't be written. Nothing was written."""
 
 

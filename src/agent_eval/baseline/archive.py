@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.text import harmless, plural
 from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, Recording
 from agent_eval.runner import write_lines
@@ -32,7 +33,7 @@ _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _MB = 1024 * 1024
 
 
-class UnsafeArchive(Exception):
+class UnsafeArchive(AgentEvalError):
     """The archive can't be used; the message is a clause that says why, e.g. "it is not a zip archive"."""
 
 

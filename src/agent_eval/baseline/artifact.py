@@ -29,6 +29,7 @@ from agent_eval.baseline.archive import (
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.text import harmless, plural
 from agent_eval.forge import Artifact, Forge, ForgeError, PullRequest, WorkflowRun, same_repository
 from agent_eval.results import BaselineSource, Origin, RunReport
@@ -43,7 +44,7 @@ _AGAIN = "Re-run the workflow on the base branch to record a baseline."
 _NO_TOKEN = "Let this step have the token (`github-token`), with the permission `actions: read`."  # noqa: S105
 
 
-class _Refused(Exception):
+class _Refused(AgentEvalError):
     """Ends the search: an older run would hide a problem."""
 
     def __init__(self, baseline: Baseline) -> None:

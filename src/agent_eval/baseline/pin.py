@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import BaselineRequest, FetchFailed
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.text import harmless
 from agent_eval.forge import Activity, Event, Forge, ForgeError
 
@@ -19,7 +20,7 @@ _BRANCHES = ("main", "master")
 _DEPTH = "Check out with `fetch-depth: 0`, or let this step have the token (`github-token`)."
 
 
-class _Unknown(Exception):
+class _Unknown(AgentEvalError):
     """The commit can't be determined."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:

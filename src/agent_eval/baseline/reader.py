@@ -18,6 +18,7 @@ from pydantic_core import from_json
 from agent_eval import __version__
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, unpack
 from agent_eval.baseline.lookup import FetchFailed, Incompatible
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.files import MAX_RESULTS, read_regular
 from agent_eval.core.text import first_line, harmless, plural
 from agent_eval.results import DEFAULT, FILES, NOT_COMPARED, SCHEMA_VERSION, SCORING_VERSION, RunError, RunReport
@@ -26,7 +27,7 @@ _LARGEST = 1e18
 """Bound for tokens, seconds and dollars; larger numbers would make sums meaningless."""
 
 
-class UnreadableError(Exception):
+class UnreadableError(AgentEvalError):
     """A file without usable results."""
 
     def __init__(self, message: str, hint: str) -> None:

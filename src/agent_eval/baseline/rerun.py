@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 from agent_eval.agents.discovery import AgentChoice, AgentChoices, is_agent
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.text import harmless, plural
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _POINTER_BYTES = 1024
 _SUBMODULE = "160000"
 
 
-class NotOnBase(Exception):
+class NotOnBase(AgentEvalError):
     """The base branch has nothing to run. The message is a complete sentence."""
 
 

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.masking import Masked, Masker, first_line
 from agent_eval.core.text import harmless
 
@@ -51,7 +52,7 @@ CONFIG = (
 )
 
 
-class GitError(Exception):
+class GitError(AgentEvalError):
     """Git failed. The message is a sentence."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agent_eval.core.errors import AgentEvalError
+
 Path = tuple[str | int, ...]
 """Keys from the outermost in; the number of a `[[table]]` follows its name: `("policy", 0, "metric")`."""
 
@@ -24,7 +26,7 @@ _STRING = re.compile(
 )
 
 
-class TomlError(ValueError):
+class TomlError(AgentEvalError, ValueError):
     """A text that is no TOML, or that can't be read; the message is a clause."""
 
     def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation, intermediate_responses
+from agent_eval.core.means import running_sum
 from agent_eval.core.text import shorten
 from agent_eval.criteria._differences import literal, name_of
 from agent_eval.criteria._explain import LONGEST_TEXT, bounded, explain_response
@@ -20,7 +21,6 @@ from agent_eval.criteria.base import (
     Result,
     TurnFinding,
     TurnResult,
-    running_sum,
     score_turns,
 )
 from agent_eval.criteria.tokenize import tokenize, words

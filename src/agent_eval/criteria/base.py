@@ -5,12 +5,13 @@ Also what criteria share that score turns: pairing turns with references, the lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Unpack
 
 from agent_eval.agents.protocol import MetricRunner
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.means import running_mean
 from agent_eval.evalset.models import METRICS, EvalCase, Family
 from agent_eval.models import Replies
 from agent_eval.results import Facts, Reason, RunError
@@ -289,19 +290,6 @@ def score_turns(
 def no_turns() -> NotEvaluated:
     """The result for a conversation without turns."""
     return NotEvaluated.of("no-turns")
-
-
-def running_mean(scores: Sequence[float]) -> float:
-    """The mean of at least one score, summed from the left as in ADK: `sum` rounds differently since Python 3.12."""
-    return running_sum(scores) / len(scores)
-
-
-def running_sum(values: Iterable[float]) -> float:
-    """The sum, added from the left."""
-    total = 0.0
-    for value in values:
-        total += value
-    return total
 
 
 def _too_deep() -> NotEvaluated:

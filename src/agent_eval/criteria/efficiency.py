@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls
-from agent_eval.criteria.base import Conversation, Result, Scored, running_mean
+from agent_eval.core.means import running_mean
+from agent_eval.criteria.base import Conversation, Result, Scored
 
 Details = dict[str, float]
 """Amounts by name; a name is absent if no event reported it."""

@@ -10,6 +10,7 @@ import traceback
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.text import first_line, shorten
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
 from agent_eval.criteria.custom import number
@@ -17,7 +18,7 @@ from agent_eval.evalset.models import GROUP, CriterionConfig
 from agent_eval.results import RunError
 
 
-class PackageFault(ValueError):
+class PackageFault(AgentEvalError, ValueError):
     """A package can't provide its criterion. The message is a clause without a full stop."""
 
 

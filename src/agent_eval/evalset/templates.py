@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from agent_eval.core.errors import AgentEvalError
+
 if TYPE_CHECKING:
     from jinja2 import nodes
     from jinja2.sandbox import SandboxedEnvironment
@@ -36,7 +38,7 @@ _GROWING = frozenset(
 with a constant separator."""
 
 
-class TemplateError(ValueError):
+class TemplateError(AgentEvalError, ValueError):
     """A template can't be compiled or rendered. The message is one line without a full stop."""
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.forge.protocol import Forge, PullRequest
 
 Kind = Literal["compare", "record", "publish", "gate", "refuse"]
 Mode = Literal["auto", "gate", "publish"]
 
 
-class EventError(Exception):
+class EventError(AgentEvalError):
     """The event can't be read. The message names the variable or file, and the reason."""
 
 

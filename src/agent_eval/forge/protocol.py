@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from agent_eval.core.errors import AgentEvalError
+
 ErrorKind = Literal[
     "not-found",
     "forbidden",
@@ -24,7 +26,7 @@ a write may have succeeded. `rejected`: the forge declines a valid request (409,
 response differs from the forge's documentation. `too-large`: the response exceeds the caller's limit."""
 
 
-class ForgeError(Exception):
+class ForgeError(AgentEvalError):
     """A failed request to the forge. Neither it nor its cause contains a token or a signed URL."""
 
     def __init__(self, kind: ErrorKind, message: str, *, hint: str = "") -> None:

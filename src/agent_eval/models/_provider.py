@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.masking import Masked, first_line
 from agent_eval.core.text import whole_line
 from agent_eval.models.protocol import FailureKind, ModelUsage
@@ -68,7 +69,7 @@ Then = Literal["fail", "retry", "slow-down", "give-up"]
 "too many requests"; all other requests to this model fail too (a wrong key, an unknown model)."""
 
 
-class ProviderError(Exception):
+class ProviderError(AgentEvalError):
     """An attempt failed."""
 
     def __init__(

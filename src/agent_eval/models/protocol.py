@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.wire import WireModel
 
 FailureKind = Literal[
@@ -105,7 +106,7 @@ class ModelReply:
     """Whether the reply comes from our cache or a tape."""
 
 
-class ModelFailure(Exception):
+class ModelFailure(AgentEvalError):
     """A request without a usable reply. It counts as a missing measurement, never as a score or a vote."""
 
     def __init__(self, kind: FailureKind, message: str, hint: str | None = None, *, calls: int = 0) -> None:

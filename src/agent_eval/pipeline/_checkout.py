@@ -24,6 +24,7 @@ from agent_eval.agents.sandbox import (
     secrets_in,
     without_github_identity,
 )
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import share
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
 
 
-class NotIsolated(Exception):
+class NotIsolated(AgentEvalError):
     """The agent can't be isolated as required; nothing was started."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.agents.protocol import Agent, AgentRefused
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.pipeline._checkout import NotIsolated, open_isolation
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
 
 
-class AgentUnavailable(Exception):
+class AgentUnavailable(AgentEvalError):
     """The agent can't be started as it is configured. Nothing was asked."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:

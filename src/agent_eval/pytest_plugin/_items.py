@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import first_line, harmless
 from agent_eval.evalset.models import EvalCase, LoadedFile, Suite
@@ -37,11 +38,11 @@ class Evals(Protocol):
         """The command that runs an item alone."""
 
 
-class CaseFailed(Exception):
+class CaseFailed(AgentEvalError):
     """A case did not pass. The message is the report."""
 
 
-class CaseErrored(Exception):
+class CaseErrored(AgentEvalError):
     """A case could not be evaluated."""
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from agent_eval.core.means import running_mean
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import (
     CaseReport,
@@ -106,7 +107,8 @@ def _single(part: CaseReport) -> tuple[list[RunResult], _Scored]:
 
 
 def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
-    mean = _mean([run.score for run in runs if run.score is not None])
+    scores = [run.score for run in runs if run.score is not None]
+    mean = running_mean(scores) if scores else None
     missing = next((run for run in runs if run.status == "not_evaluated"), None)
     direction = _direction(metric, runs)
     status: MetricStatus
@@ -147,16 +149,6 @@ def reaches(score: float, metric: MetricReport, direction: Direction | None = No
         return True
     lower = (direction or metric.direction) == "lower"
     return score <= metric.threshold if lower else score >= metric.threshold
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    """The mean with a plain running sum: equal on every Python version, unlike `sum`, which changed in 3.12."""
-    if not values:
-        return None
-    total = 0.0
-    for value in values:
-        total += value
-    return total / len(values)
 
 
 def _case_status(

@@ -10,6 +10,8 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from agent_eval.core.errors import AgentEvalError
+
 DEFAULT = "agent-eval-results"
 """The directory's default name."""
 FILES: Mapping[str, str] = {
@@ -39,7 +41,7 @@ LOCK = ".lock"
 """Locked by the gate that writes to the directory; contains its process id."""
 
 
-class InUse(Exception):
+class InUse(AgentEvalError):
     """Another gate writes to the output directory."""
 
     def __init__(self, output: Path, holder: str) -> None:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from agent_eval.core.errors import AgentEvalError
+
 if TYPE_CHECKING:
     from agent_eval.results import BaselineSource
 
 
-class ExpectedError(ValueError):
+class ExpectedError(AgentEvalError, ValueError):
     """A value has another form than the expected one, e.g. `a whole number, at least 1`."""
 
     def __init__(self, form: str) -> None:

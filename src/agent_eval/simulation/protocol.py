@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from agent_eval.core.content import Content
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models import LlmBackedUserSimulatorConfig
 
@@ -107,7 +108,7 @@ class User(Protocol):
         ...
 
 
-class SimulatorFailure(Exception):
+class SimulatorFailure(AgentEvalError):
     """The simulated user failed. This says nothing about the agent."""
 
     def __init__(self, message: str, *, code: str, hint: str | None = None, by_file: bool = False) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.selectors import nearby
 from agent_eval.core.text import plural, short_name
@@ -16,7 +17,7 @@ from agent_eval_workbench.authoring.expectation import get, spelled
 from agent_eval_workbench.authoring.writing import CASES, errors_in
 
 
-class EditError(Exception):
+class EditError(AgentEvalError):
     """An edit is impossible; nothing was written."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from agent_eval.baseline.reader import StoredResults, UnreadableError
 from agent_eval.core.content import Content, text_of
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.files import read_lines
 from agent_eval.core.masking import MASK
 from agent_eval.core.problem import Problem, Severity
@@ -251,7 +252,7 @@ def _same_messages(recording: Recording, expected: Sequence[Content]) -> bool:
     )
 
 
-class CaseRefused(Exception):
+class CaseRefused(AgentEvalError):
     """A case is left as it is."""
 
     def __init__(self, problem: Problem, case: CaseReport) -> None:

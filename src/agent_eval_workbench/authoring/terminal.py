@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.evalset.json import parse_document
@@ -137,7 +138,7 @@ VARIABLES = ("VISUAL", "EDITOR")
 """Variables that name the editor, in order."""
 
 
-class EditorFailed(Exception):
+class EditorFailed(AgentEvalError):
     """The editor could not be started, or failed. The message is a sentence."""
 
 

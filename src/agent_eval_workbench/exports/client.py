@@ -12,6 +12,7 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from agent_eval.commands import CliIO
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.masking import Masker, first_line
 from agent_eval.core.text import harmless, plural
 from agent_eval.net.retry import UNPROCESSED, Retry, seconds_asked
@@ -23,11 +24,11 @@ _LARGEST_ANSWER = 10_000_000
 _CONNECT = 10.0
 
 
-class UploadError(Exception):
+class UploadError(AgentEvalError):
     """The service did not accept a request. The message is safe to log."""
 
 
-class InvalidTarget(Exception):
+class InvalidTarget(AgentEvalError):
     """The address or the credentials can't be used. The message is safe to log."""
 
 

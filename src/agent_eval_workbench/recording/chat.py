@@ -11,6 +11,7 @@ from typing import Any
 
 from agent_eval.agents.protocol import AgentFailure
 from agent_eval.core.content import Content, Part, user_message
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.invocation import Invocation, contents_of, tool_calls
 from agent_eval.core.text import harmless, plural, shorten
 from agent_eval.criteria import literal, render_call, token_usage, visible
@@ -90,7 +91,7 @@ class ChatIO:
     """Columns."""
 
 
-class Left(Exception):
+class Left(AgentEvalError):
     """The user has left without writing."""
 
     def __init__(self, *, interrupted: bool = False) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.invocation import InvocationEvents
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.selectors import nearby
@@ -32,7 +33,7 @@ from agent_eval.evalset.paths import absolute, name_of
 from agent_eval_workbench.authoring.writing import errors_in
 
 
-class Refused(Exception):
+class Refused(AgentEvalError):
     """Nothing is written, for these reasons."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:

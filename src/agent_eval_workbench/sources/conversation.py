@@ -12,6 +12,7 @@ from agent_eval.agents.adk.events import MalformedEvent, answered_agent, to_invo
 from agent_eval.agents.adk_rest import normalised
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import Content
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import first_line
@@ -40,7 +41,7 @@ class Place:
         return Problem(severity=severity, code=code, message=message, hint=hint, file=self.file, line=self.line)
 
 
-class UnusableConversation(Exception):
+class UnusableConversation(AgentEvalError):
     """A conversation that can't become a case. The others of its source can."""
 
     def __init__(self, place: Place, message: str, hint: str | None = None) -> None:

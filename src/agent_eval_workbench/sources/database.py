@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.files import MAX_RESULTS, open_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.json import parse_value
@@ -25,7 +26,7 @@ _LONGEST = 120.0
 _LARGEST_VALUE = 100_000_000
 
 
-class UnreadableDatabase(Exception):
+class UnreadableDatabase(AgentEvalError):
     """A file other than a database of ADK, or a damaged or locked one. The message is a sentence."""
 
 

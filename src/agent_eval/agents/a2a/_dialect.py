@@ -16,6 +16,7 @@ from agent_eval.agents.driver import READY_PATHS
 from agent_eval.agents.http import RemoteUrl, Reply, failures, parse_url
 from agent_eval.agents.http.failures import ServerProcess
 from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.text import first_line, shorten
 
 Json = Mapping[str, Any]
@@ -141,7 +142,7 @@ _JSON_RPC = "JSONRPC"
 _ANY_HOST = frozenset({"0.0.0.0", "::"})  # noqa: S104 - not bound, only recognised
 
 
-class BadCard(ValueError):
+class BadCard(AgentEvalError, ValueError):
     """A card that can't be used. The message is a clause without a full stop."""
 
 
@@ -247,7 +248,7 @@ _REQUEST_REFUSED = frozenset({-32700, -32600, -32601, -32602, *range(-32009, -32
 """Errors about the request: the two sides understand the protocol differently."""
 
 
-class RpcError(Exception):
+class RpcError(AgentEvalError):
     """An error that the server answers instead of a result."""
 
     def __init__(self, code: int, message: str) -> None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent_eval.agents.messages import AgentRequest, TurnFacts
 from agent_eval.core.content import Blob, Content, FileData, FunctionCall, FunctionResponse
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.invocation import (
     AgentDetails,
     AppDetails,
@@ -36,7 +37,7 @@ _USER = "user"
 _DEFAULT_AUTHOR = "agent"
 
 
-class MalformedEvent(ValueError):
+class MalformedEvent(AgentEvalError, ValueError):
     """An event that is not in ADK's format."""
 
 

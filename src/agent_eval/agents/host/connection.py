@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_eval.agents.messages import Looked
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.masking import Masked, Masker, shorten
 from agent_eval.core.text import carriable, encodable
 
@@ -27,15 +28,15 @@ NO_ANSWER = object()
 """Returned by the handler of a request that gets no response: what it belongs to is about to be cancelled."""
 
 
-class ProtocolError(Exception):
+class ProtocolError(AgentEvalError):
     """The other side sent something that is not our protocol."""
 
 
-class ConnectionLost(Exception):
+class ConnectionLost(AgentEvalError):
     """The other side or we closed the connection."""
 
 
-class RemoteError(Exception):
+class RemoteError(AgentEvalError):
     """The other side responded with an error."""
 
     def __init__(self, code: str, message: str, data: Mapping[str, Any]) -> None:

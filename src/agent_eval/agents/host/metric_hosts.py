@@ -20,6 +20,7 @@ from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, Rem
 from agent_eval.agents.host.process import HostProcess
 from agent_eval.agents.messages import Evaluated
 from agent_eval.agents.protocol import AgentFailure, MetricCall, MetricFailure, MetricFailureKind
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.invocation import adk_value
 from agent_eval.core.text import shorten
 
@@ -37,7 +38,7 @@ _ENVIRONMENT_HINT = (
 )
 
 
-class _Interrupted(Exception):
+class _Interrupted(AgentEvalError):
     """The process has ended, maybe because of another call."""
 
     def __init__(self, *, started: bool) -> None:

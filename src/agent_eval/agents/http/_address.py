@@ -12,6 +12,8 @@ import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from agent_eval.core.errors import AgentEvalError
+
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _METADATA = tuple(
     map(
@@ -33,11 +35,11 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class AddressRefused(Exception):
+class AddressRefused(AgentEvalError):
     """An address that must not be used. The message is a clause without a full stop."""
 
 
-class NameNotResolved(Exception):
+class NameNotResolved(AgentEvalError):
     """A host name without an address. The message is a clause without a full stop."""
 
 

@@ -30,6 +30,7 @@ from agent_eval.agents.http._address import (
     origin_of,
     resolve,
 )
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.masking import FREE, Masker
 from agent_eval.core.text import encodable
 from agent_eval.net.proxies import proxy_name, proxy_of
@@ -50,7 +51,7 @@ _KEEPALIVE_SECONDS = 2.0
 Reason = Literal["refused", "dns", "tls", "address", "proxy", "proxy-down", "broken"]
 
 
-class HttpFailure(Exception):
+class HttpFailure(AgentEvalError):
     """A request without a complete answer. The message is a clause without a full stop."""
 
     def __init__(self, message: str, *, reason: Reason) -> None:
@@ -81,7 +82,7 @@ class Reply:
     """The body as JSON, with masked texts; None if it is something else."""
 
 
-class TooLarge(Exception):
+class TooLarge(AgentEvalError):
     """An event or a body exceeds its limit. The message is a sentence without a full stop."""
 
 

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from agent_eval.core.errors import AgentEvalError
+
 STATE_DIR = Path("/var/lib/agent-eval")
 """Home directories of agents without a passwd entry, and locks of uids. Only root uses it."""
 _FIRST_UID, _LAST_UID = 61_184, 65_519
@@ -148,7 +150,7 @@ _GONE_SECONDS = 15.0
 _ATTEMPTS = 3
 
 
-class AgentNotEnded(Exception):
+class AgentNotEnded(AgentEvalError):
     """Processes of the agent's user are still running after they were killed."""
 
     def __init__(self, uid: int, why: str) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from agent_eval.agents.tapes._tape import OLDER, SCHEMA_VERSION, Tape
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.files import read_regular
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import harmless
@@ -31,7 +32,7 @@ _CODE = "tape-invalid"
 _HINT = "Record the case again (`agent-eval run CASE --record all`), or restore the file from git."
 
 
-class InvalidTape(Exception):
+class InvalidTape(AgentEvalError):
     """A tape that can't be used."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:

@@ -29,6 +29,7 @@ from agent_eval.agents.tapes._tape import (
     masked,
     normal,
 )
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.masking import MASK
 
 _BEFORE, _OF_TEXT, _OF_VALUE = 16, 56, 100
@@ -73,7 +74,7 @@ class Obstacle(StrEnum):
     CHANGED = "tape-changed"
 
 
-class Unanswerable(Exception):
+class Unanswerable(AgentEvalError):
     """A call that the tape does not answer, and that must not run."""
 
     def __init__(

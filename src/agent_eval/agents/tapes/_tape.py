@@ -16,6 +16,7 @@ from pydantic import Field, FiniteFloat, NonNegativeFloat, NonNegativeInt
 
 from agent_eval.agents.messages import ModelAsked
 from agent_eval.agents.tape_rules import ToolPolicy
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.masking import MASK, unnamed
 from agent_eval.core.text import listed
 from agent_eval.core.wire import WireModel
@@ -355,7 +356,7 @@ DEEPEST = 190
 """Levels of a value: a tape holds it some levels deeper, and pydantic reads 200."""
 
 
-class TooDeep(ValueError):
+class TooDeep(AgentEvalError, ValueError):
     """A value is nested more deeply than a tape can hold."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.means import running_sum
 from agent_eval.core.prompt_fence import Data, Draft
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
@@ -18,7 +19,6 @@ from agent_eval.criteria.base import (
     TurnFinding,
     Vote,
     no_turns,
-    running_sum,
 )
 from agent_eval.criteria.judged._material import NO_TEXT, RULE, history
 from agent_eval.criteria.judged.final_response import VALIDITY_SCALE, read_verdict

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.prompt_fence import Draft, Render, fenced
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Vote
 from agent_eval.evalset.models import DEFAULT_JUDGE, CriterionConfig, JudgeModelOptions
@@ -33,7 +34,7 @@ Opinions = Mapping[int, tuple[str, str]]
 T = TypeVar("T")
 
 
-class Unjudgeable(Exception):
+class Unjudgeable(AgentEvalError):
     """The criterion gets no score, regardless of the other turns."""
 
     def __init__(self, failure: ModelFailure) -> None:

@@ -13,8 +13,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from agent_eval.core.means import running_mean
 from agent_eval.core.text import shorten
-from agent_eval.criteria.base import Judgement, NotEvaluated, Result, Scored, TurnFinding, running_mean
+from agent_eval.criteria.base import Judgement, NotEvaluated, Result, Scored, TurnFinding
 from agent_eval.criteria.judged.judge import Panel
 from agent_eval.results import Reason
 

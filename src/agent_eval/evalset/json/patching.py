@@ -16,6 +16,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.files import MAX_TEXT, read_regular, replacing
 from agent_eval.core.process import naming
 from agent_eval.evalset.json.positions import Entry, JsonPath, Positions
@@ -30,7 +31,7 @@ _BEGINNING = 64 * 1024
 """Characters from the start of a text that show its line ends, its indentation and its separators."""
 
 
-class PatchError(ValueError):
+class PatchError(AgentEvalError, ValueError):
     """A text can't be changed as intended. Its message is a clause without a full stop."""
 
 
