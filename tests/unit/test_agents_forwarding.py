@@ -190,7 +190,7 @@ def test_the_agents_environment__has_no_identity_of_the_job_and_its_token_stays_
 
     with open_isolation(Settings(root=root), RunContext(environ=environ), choices) as isolation:
         assert NAMED not in isolation.sandbox.environment
-        text = masker_of(Settings(root=root), environ).text("the-key oidc-request-token")
+        text = masker_of({}, None, environ).text("the-key oidc-request-token")
         assert text == f"***GOOGLE_API_KEY*** ***{NAMED}***"
         assert "credentials-not-lent" in {problem.code for problem in isolation.problems}
 

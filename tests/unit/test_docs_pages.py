@@ -242,7 +242,7 @@ def test_recording__runs_for_events_that_may_record_without_a_question(event: st
     assert (len(chosen), problems) == (2, [])
     assert (settings.record, settings.replay) == (("all", "off") if event in events else ("off", "missing-live"))
     ci = dataclasses.replace(LOCAL, event=Event(name=event))
-    assert recording_refused(settings, ci, in_ci=True) == []
+    assert recording_refused(settings.record, settings.replay, ci, in_ci=True) == []
 
 
 # The parser accepts the commands of the pages, and their TOML is valid.

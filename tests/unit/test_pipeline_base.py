@@ -80,10 +80,10 @@ def test_add_changes__without_git_an_older_base_proves_nothing(
 def test_base_checkout__an_interpreter_in_the_checkout_is_found_from_the_worktree_of_the_base(tmp_path: Path) -> None:
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").touch()
-    found = interpreter_for_base(Settings(root=tmp_path, agent_python=".venv/bin/python"))
+    found = interpreter_for_base(".venv/bin/python", tmp_path)
     assert found == f"{tmp_path}/.venv/bin/python"
     for given in (None, "missing/bin/python", "/usr/bin/python3", "python3.12", "poetry run python"):
-        assert interpreter_for_base(Settings(root=tmp_path, agent_python=given)) == given
+        assert interpreter_for_base(given, tmp_path) == given
 
 
 def test_in_checkout__absolute_paths_of_the_head_lead_into_the_base(tmp_path: Path) -> None:
@@ -346,7 +346,13 @@ def test_share__all_parts_together_never_exceed_the_whole(tmp_path: Path) -> Non
     )
     settings, _ = read_settings(tmp_path)
 
-    for shares in zip(*(_shares([file], {f"x.test.json:{name}"}, settings) for name in ("a", "b", "s")), strict=True):
+    for shares in zip(
+        *(
+            _shares([file], {f"x.test.json:{name}"}, settings.judge_model, settings.num_runs)
+            for name in ("a", "b", "s")
+        ),
+        strict=True,
+    ):
         assert {share.everywhere for share in shares} == {sum(share.here for share in shares)}
         assert all(share.here > 0 for share in shares)
 

@@ -90,13 +90,13 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     report, plan_problems = make_report(settings, io.environ, suite, choices)
     if not has_error(plan_problems) and (arguments.shards is not None or arguments.durations):
         try:
-            report.split = _split(arguments, settings, suite, choices)
+            report.split = _split(arguments, settings.num_runs, settings.concurrency, suite, choices)
         except UnreadableError as error:
             io.log(f"agent-eval: {error}")
             return 2
     plan_problems += policy_problems(settings, suite)
     if settings.tape_mode != "live":
-        plan_problems += [*tapes_unsupported(settings, choices), *tape_problems(settings, suite)]
+        plan_problems += [*tapes_unsupported(settings, choices), *tape_problems(settings.root, suite)]
         report.notices += unanswered(settings, suite, choices)
     log_problems([*problems, *plan_problems], io)
     if has_error(plan_problems):
@@ -105,7 +105,9 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     return 0
 
 
-def _split(arguments: argparse.Namespace, settings: Settings, suite: Suite, choices: AgentChoices) -> SplitPlan:
+def _split(
+    arguments: argparse.Namespace, num_runs: int, concurrency: int | None, suite: Suite, choices: AgentChoices
+) -> SplitPlan:
     """The split that the arguments ask for.
 
     Raises:
@@ -116,11 +118,11 @@ def _split(arguments: argparse.Namespace, settings: Settings, suite: Suite, choi
     if total is None and not recorded.per_turn:
         raise UnreadableError("--shards auto needs to know how long the cases take.", "Name results: --durations PATH.")
     return split(
-        _plan(suite, choices, settings.num_runs),
+        _plan(suite, choices, num_runs),
         total,
         recorded=recorded,
         seconds=arguments.shard_seconds,
-        concurrency=settings.concurrency or AUTO_START,
+        concurrency=concurrency or AUTO_START,
     )
 
 
@@ -152,14 +154,14 @@ def make_report(
     if any(problem.severity is Severity.ERROR for problem in problems):
         return PlanReport(), problems
     models = model_settings(settings)
-    uses = model_uses(suite.files, settings)
+    uses = model_uses(suite.files, settings.judge_model)
     checked = check_models(uses, models, environ)
     problems += [_without_key_errors(problem) for problem in checked.problems]
     tapes = [path for path, choice in choices.by_file.items() if not choice.driver.reads_file]
     cost = estimate(
         suite.files,
         num_runs=settings.num_runs,
-        default_model=default_model(settings),
+        default_model=default_model(settings.judge_model),
         prices=read_prices(settings.prices),
         once=tapes if settings.replay == "all" else (),
     )

@@ -54,7 +54,7 @@ def comment(
         return None
     if not ci.forge.has_token:
         return Posted(kind="forbidden", message="No comment: this step has no token (`github-token`).")
-    links = replace(links_of(ci, settings, ci.source_url), report_url=report_url)
+    links = replace(links_of(ci, settings.artifact, ci.source_url), report_url=report_url)
     run = RunStamp(run_id=event.run_id, attempt=event.run_attempt or 1, sha=pull_request.head_sha)
     return ci.forge.upsert_comment(_comment(report, settings, pull_request, run, links, warnings))
 
@@ -258,11 +258,11 @@ REPORT_URL = "AGENT_EVAL_REPORT_URL"
 """The variable with the address."""
 
 
-def link_problems(url: str, settings: Settings, ci: CIContext) -> list[Problem]:
+def link_problems(url: str, artifact: str, ci: CIContext) -> list[Problem]:
     """What forbids `mode: link`: no address, or one that is not the repository's."""
     if not url:
         return [_error(f"`mode: link` needs the variable {REPORT_URL}.")]
-    if ci.event.name and _links(url, settings, ci).own(url) is None:
+    if ci.event.name and _links(url, artifact, ci).own(url) is None:
         where = f"{ci.event.server_url}/{ci.event.repository or ''}"
         return [_error(f"{REPORT_URL} is {url}, which is not an address of {where}.")]
     return []
@@ -273,8 +273,8 @@ def _error(message: str) -> Problem:
     return Problem(code="setting-invalid", message=message, hint=hint)
 
 
-def _links(url: str, settings: Settings, ci: CIContext) -> Links:
-    return replace(links_of(ci, settings, ci.source_url), report_url=url)
+def _links(url: str, artifact: str, ci: CIContext) -> Links:
+    return replace(links_of(ci, artifact, ci.source_url), report_url=url)
 
 
 def link(url: str, settings: Settings, ci: CIContext, warnings: Sequence[str]) -> Published:
@@ -291,7 +291,7 @@ def link(url: str, settings: Settings, ci: CIContext, warnings: Sequence[str]) -
     """
     from agent_eval.report.renderers import report_link
 
-    links = _links(url, settings, ci)
+    links = _links(url, settings.artifact, ci)
     try:
         report = read_file(settings.output)
     except UnreadableError as error:

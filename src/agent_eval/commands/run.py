@@ -41,7 +41,7 @@ from agent_eval.results import DEFAULT, InUse, file_in, link_in, locked, relativ
 from agent_eval.settings import CONFIG_FILE, Settings
 
 if TYPE_CHECKING:
-    from agent_eval.runner import Progress
+    from agent_eval.runner import Progress, Shard
 
 _LOG = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are
         io.log(f"agent-eval: {warning}")
     if settings.mode == "link":
         return _link(settings, ci, problems, warnings, io)
-    problems += [] if yes else recording_refused(settings, ci, in_ci=io.in_ci)
+    problems += [] if yes else recording_refused(settings.record, settings.replay, ci, in_ci=io.in_ci)
     ci = for_artifact(ci, settings.artifact)
     context = dataclasses.replace(_run_context(io, ci), warnings=tuple(warnings), files_are_read=files_are_read)
     with _exclusive_output(settings) as (settings, output_problems):
@@ -132,7 +132,7 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are
             with _progress(io) as report_progress:
                 outcome = _with_signals(settings, dataclasses.replace(context, progress=report_progress))
         try:
-            _report(outcome, settings, io, verbose=verbose)
+            _report(outcome, settings.shard, settings.root, settings.output, io, verbose=verbose)
         except Exception as error:  # The exit code doesn't depend on the report, and the comment can still be written.
             io.log(f"agent-eval: the result could not be shown: {type(error).__name__}: {error}")
     _comment(outcome, settings, ci, warnings, io)
@@ -253,7 +253,7 @@ def _progress(io: CliIO) -> Iterator[Callable[[Progress], None]]:
         yield lambda state: show(state.done, state.total, {str(name): count for name, count in state.counts.items()})
 
 
-def _report(outcome: Outcome, settings: Settings, io: CliIO, *, verbose: bool) -> None:
+def _report(outcome: Outcome, shard: Shard | None, root: Path, output: Path, io: CliIO, *, verbose: bool) -> None:
     """Prints the result, and writes the outputs, annotations and summary of a GitHub Actions step."""
     from agent_eval.report.renderers import (
         annotation_commands,
@@ -263,17 +263,17 @@ def _report(outcome: Outcome, settings: Settings, io: CliIO, *, verbose: bool) -
         stop_commands,
     )
 
-    files = {name: relative(path, settings.root) for name, path in outcome.files.items()}
+    files = {name: relative(path, root) for name, path in outcome.files.items()}
     labels = {name.removesuffix("-file"): path for name, path in files.items()}
     attended = not io.environ.get("CI")
     text = console(outcome.report, width=io.width, color=io.color, files=labels, verbose=verbose, attended=attended)
     if verbose and files:
-        text = _all_cases(settings, io) + text
+        text = _all_cases(output, root, io) + text
     if not io.on_github:
         io.print_result(text)
         return
     _append("GITHUB_OUTPUT", github_outputs(outcome.report, files, secrets.token_hex(16)), io)
-    if settings.shard is not None:  # The merge reports all parts.
+    if shard is not None:  # The merge reports all parts.
         _append("GITHUB_STEP_SUMMARY", part_summary(outcome.report), io)
         io.print_result(stop_commands(text, secrets.token_hex(16)))
         return
@@ -281,14 +281,14 @@ def _report(outcome: Outcome, settings: Settings, io: CliIO, *, verbose: bool) -
     io.print_result(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.report)))
 
 
-def _all_cases(settings: Settings, io: CliIO) -> str:
+def _all_cases(output: Path, root: Path, io: CliIO) -> str:
     """All cases in the format of `agent-eval show`."""
     from agent_eval.baseline.reader import UnreadableError
     from agent_eval.commands import show
 
-    request = show.Request(results=settings.output, every=True)
+    request = show.Request(results=output, every=True)
     try:
-        return show.show(request, settings.root, width=io.width, color=io.color) + "\n"
+        return show.show(request, root, width=io.width, color=io.color) + "\n"
     except UnreadableError as error:
         return f"agent-eval: {error}\n"
 
@@ -333,7 +333,7 @@ def _link(settings: Settings, ci: CIContext, problems: Sequence[Problem], warnin
     from agent_eval.commands import publish
 
     url = io.environ.get(publish.REPORT_URL, "").strip()
-    problems = [*problems, *publish.link_problems(url, settings, ci)]
+    problems = [*problems, *publish.link_problems(url, settings.artifact, ci)]
     if has_error(problems):
         log_problems([problem for problem in problems if problem.severity is Severity.ERROR], io)
         return 2

@@ -20,7 +20,6 @@ from agent_eval.criteria import render_call
 from agent_eval.evalset.models import Suite
 from agent_eval.evalset.paths import name_of
 from agent_eval.pipeline import StoredTape, load, stale_tools_by, stored_tapes
-from agent_eval.settings import Settings
 
 _LONGEST = 100
 """Characters of a question or an answer."""
@@ -38,10 +37,10 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         print_problems(problems)
         return 2
     if arguments.diff is not None:
-        return _compare(arguments.diff, suite, settings, io)
+        return _compare(arguments.diff, suite, settings.root, io)
     selected = {None, *(f"{file.path}:{case.eval_id}" for file in suite.files for case in file.cases)}
-    tapes = [tape for tape in stored_tapes(settings, suite) if tape.case_id in selected]
-    stale_tools = stale_tools_by(settings)
+    tapes = [tape for tape in stored_tapes(settings.root, suite) if tape.case_id in selected]
+    stale_tools = stale_tools_by(settings.output, settings.root, settings.tool_rules)
     invalid: list[Problem] = []
     kept: list[StoredTape] = []
     for tape in tapes:
@@ -111,12 +110,12 @@ def _answer(call: ModelExchange | RecordedCall) -> str:
     return _content(call.responses[-1].get("content"))
 
 
-def _compare(ref: str, suite: Suite, settings: Settings, io: CliIO) -> int:
+def _compare(ref: str, suite: Suite, root: Path, io: CliIO) -> int:
     """Prints how the tapes of the working tree differ from those of a commit, and returns the exit code."""
     from agent_eval.agents.tapes import tape_in, tape_path
     from agent_eval.baseline import GitError, open_git
 
-    root = settings.root.absolute()
+    root = root.absolute()
     invalid: list[Problem] = []
     changed = 0
     try:

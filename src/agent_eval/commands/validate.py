@@ -27,7 +27,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     problems = misnamed_models(suite.files, settings, io.environ)
     if settings.policy != Policy():
         problems += policy_problems(settings, suite)
-    problems += tape_problems(settings, suite)
+    problems += tape_problems(settings.root, suite)
     suite = dataclasses.replace(suite, problems=(*suite.problems, *problems))
     print_problems(suite.problems, arguments.format)
     if arguments.format == "text":

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
@@ -148,13 +149,13 @@ class BaseCheckout:
                 head.settings.in_checkout(worktree.root, worktree.corresponding),
                 output_dir=head.settings.output / BASE,
                 cache_dir=None if head.settings.cache_dir is None else head.settings.root / head.settings.cache_dir,
-                agent_python=interpreter_for_base(head.settings),
+                agent_python=interpreter_for_base(head.settings.agent_python, head.settings.root),
                 resume=False,
             )
             context = dataclasses.replace(
                 head.context, environ=worktree.environment(head.context.environ), progress=lambda _: None
             )
-            plan, choices = self._planned(settings, worktree)
+            plan, choices = self._planned(worktree)
         if not plan.cases:
             raise NotOnBase(" ".join(self.missing.values()) or "The base has no case to run.")
         for choice in choices.by_file.values():
@@ -205,7 +206,7 @@ class BaseCheckout:
             raise GitError("The base's agent can't be kept apart from agent-eval, as the pull request's is.")
         return isolation
 
-    def _planned(self, settings: Settings, worktree: BaseWorktree) -> tuple[Plan, AgentChoices]:
+    def _planned(self, worktree: BaseWorktree) -> tuple[Plan, AgentChoices]:
         agents = agents_on_base(self.choices, worktree, self.head.settings.root)
         self.missing = dict(agents.missing)
         runnable = frozenset(case.case_id for case in self.plan.cases if case.file in agents.choices.by_file)
@@ -214,12 +215,12 @@ class BaseCheckout:
         return self.head.live(plan) if is_replay else plan, agents.choices
 
 
-def interpreter_for_base(settings: Settings) -> str | None:
+def interpreter_for_base(agent_python: str | None, root: Path) -> str | None:
     """The head's `agent-python` as the base uses it from another directory: both sides share the interpreter."""
-    if settings.agent_python is None:
+    if agent_python is None:
         return None
-    path = settings.root.absolute() / settings.agent_python
-    return str(path) if path.is_file() else settings.agent_python
+    path = root.absolute() / agent_python
+    return str(path) if path.is_file() else agent_python
 
 
 def _with_pythonpath(isolation: Isolation, value: str | None) -> Isolation:

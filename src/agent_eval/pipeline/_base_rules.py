@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline import GitError
@@ -18,6 +19,7 @@ from agent_eval.pipeline.context import default_model
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.agents.tape_rules import Mode
     from agent_eval.baseline.rerun import BaseWorktree
     from agent_eval.gate.policy import Policy
     from agent_eval.gate.rule_changes import RuleChanges, Side
@@ -55,7 +57,7 @@ class HeldRules:
     """The cases (file, eval id) whose tape is not the base branch's, with a clause that says so: models are not
     replayed from it. Empty if the change is accepted."""
 
-    def reasons(self, settings: Settings, cases: list[CaseReport]) -> list[Reason]:
+    def reasons(self, cases: list[CaseReport]) -> list[Reason]:
         """Reasons to fail whatever the cases did."""
         from agent_eval.gate.policy import PolicyReader
         from agent_eval.gate.rule_effects import cases_removed, cases_replaced, not_scorable
@@ -64,7 +66,7 @@ class HeldRules:
             return []
         base = self.base_ref
         unscorable = [] if self.accepted else cases_replaced(self.changes, base)
-        unscorable += [] if self.accepted else not_scorable(self.changes, PolicyReader(settings.policy), cases, base)
+        unscorable += [] if self.accepted else not_scorable(self.changes, PolicyReader(self.policy), cases, base)
         return [*unscorable, *(cases_removed(self.changes, base) if self.removal == "blocked" else [])]
 
     def report(self, cases: list[CaseReport]) -> RuleChangesReport | None:
@@ -105,7 +107,7 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
     from agent_eval.gate.rule_effects import loosened_by_renaming
 
     base_ref = ci.activity.base_ref or (ci.baseline_request.base_ref if ci.baseline_request is not None else "")
-    head = _side(settings, suite, choices)
+    head = _side(settings.tape_mode, settings.root, suite, choices)
     unread = dict.fromkeys(head.tapes, f"the tapes of {base_ref or 'the base branch'} can't be read")
     own = dataclasses.replace(own, base_ref=base_ref, changed_tapes=unread)
     if not ci.compares:  # A pull request with `mode: gate`.
@@ -119,11 +121,11 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
         for case, tape in head.tapes.items()
         if base.tapes.get(case) != tape
     }
-    changes = await asyncio.to_thread(rule_changes, head, base, default_judge=default_model(settings))
+    changes = await asyncio.to_thread(rule_changes, head, base, default_judge=default_model(settings.judge_model))
     policy = dataclasses.replace(settings.policy, renamed=changes.renamed)
     renamed = loosened_by_renaming(policy, changes.files)
-    by, why_not = await asyncio.to_thread(_accepted_by, settings, ci, changes, bool(renamed or tapes))
-    accepted = by or (_reported(settings) if settings.rule_changes == "report" else "")
+    by, why_not = await asyncio.to_thread(_accepted_by, settings.rule_changes, ci, changes, bool(renamed or tapes))
+    accepted = by or (_reported(settings.sources) if settings.rule_changes == "report" else "")
     removal: Removal = "reported"
     if settings.rule_changes == "block-removals" and changes.removed:
         removal = "accepted" if by else "blocked"
@@ -164,18 +166,18 @@ def _read_base(settings: Settings, checkout: BaseWorktree, find: Find) -> Side:
     if base_settings.config is not None and not (checkout.root / base_settings.config).is_file():
         raise GitError(f"The base branch has no file {base_settings.config}, which `config` names.")
     suite, choices = find(base_settings)
-    return _side(base_settings, suite, choices, keep=True)
+    return _side(base_settings.tape_mode, base_settings.root, suite, choices, keep=True)
 
 
-def _side(settings: Settings, suite: Suite, choices: AgentChoices, *, keep: bool = False) -> Side:
+def _side(tape_mode: Mode, root: Path, suite: Suite, choices: AgentChoices, *, keep: bool = False) -> Side:
     from agent_eval.gate.rule_changes import Side
     from agent_eval.runner import function_source
 
     def code(file: str, function: str) -> str:
         choice = choices.by_file.get(file)
-        return function_source(function, settings.root, None if choice is None else choice.directory(settings.root))
+        return function_source(function, root, None if choice is None else choice.directory(root))
 
-    tapes = tape_digests(settings, suite.files)
+    tapes = tape_digests(tape_mode, root, suite.files)
     if not keep:
         return Side(files=suite.files, code=code, tapes=tapes)
     # The checkout is deleted before the functions are compared.
@@ -187,25 +189,23 @@ def _side(settings: Settings, suite: Suite, choices: AgentChoices, *, keep: bool
     return Side(files=suite.files, code=lambda file, function: sources.get((file, function), ""), tapes=tapes)
 
 
-def _reported(settings: Settings) -> str:
+def _reported(sources: Mapping[str, str]) -> str:
     """The setting that accepts every change, and its source."""
-    source = settings.sources.get("rule-changes", "")
+    source = sources.get("rule-changes", "")
     return f"`rule-changes` is `report`{f' ({source})' if source else ''}"
 
 
-def _accepted_by(settings: Settings, ci: CIContext, changes: RuleChanges, others: bool) -> tuple[str, str]:
+def _accepted_by(rule_changes: str, ci: CIContext, changes: RuleChanges, others: bool) -> tuple[str, str]:
     """Who accepts the changes, and why a label that is set does not count.
 
     Args:
-        settings: The effective settings.
+        rule_changes: The setting.
         ci: The run's CI context.
         changes: The changed criteria and cases.
         others: Whether there is anything else to accept.
     """
-    rules = (
-        others or bool(changes.changes or changes.replaced) or changes.removal_blocks
-    ) and settings.rule_changes != "report"
-    removal = bool(changes.removed) and settings.rule_changes == "block-removals"
+    rules = (others or bool(changes.changes or changes.replaced) or changes.removal_blocks) and rule_changes != "report"
+    removal = bool(changes.removed) and rule_changes == "block-removals"
     about = ci.activity
     if not rules and not removal:
         return "", ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
@@ -74,27 +75,27 @@ def draft_report(
         min_pass_rate=settings.min_pass_rate,
         provenance=dict(context.provenance),
         origin=context.ci.origin if context.ci is not LOCAL else None,
-        selection=_selection(settings),
+        selection=_selection(settings.root, settings.paths, settings.exclude),
         files=list(files),
         options=_options(settings),
     )
     return with_problems(report, problems)
 
 
-def _selection(settings: Settings) -> SelectionReport | None:
+def _selection(root: Path, paths: tuple[str, ...], exclude: tuple[str, ...]) -> SelectionReport | None:
     """The selection of the run; None if it covers everything."""
     from agent_eval.evalset.discovery import selectors_of
     from agent_eval.evalset.paths import absolute, name_of
     from agent_eval.results import SelectionReport, TargetReport
 
-    if not (settings.paths or settings.exclude):
+    if not (paths or exclude):
         return None
-    root = absolute(settings.root)
+    root = absolute(root)
     targets = [
         TargetReport(path=name_of(absolute(root / selector.path), root), ids=list(map(carriable, selector.ids)))
-        for selector in selectors_of(root, settings.paths)
+        for selector in selectors_of(root, paths)
     ]
-    return SelectionReport(targets=targets, exclude=list(map(carriable, settings.exclude)))
+    return SelectionReport(targets=targets, exclude=list(map(carriable, exclude)))
 
 
 def _options(settings: Settings) -> dict[str, str]:

@@ -98,18 +98,18 @@ def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
     return check_policy(settings.policy, known_cases(suite), today=today, everything=everything if chosen else None)
 
 
-def baseline_problems(settings: Settings, ci: CIContext) -> list[Problem]:
+def baseline_problems(baseline: str, gate: str, root: Path, ci: CIContext) -> list[Problem]:
     """The error that `gate` is to compare with files that don't exist: the thresholds alone would decide, unasked."""
-    if settings.gate not in {"regressions", "both"} or (ci.activity.kind == "compare" and ci.baseline_request is None):
+    if gate not in {"regressions", "both"} or (ci.activity.kind == "compare" and ci.baseline_request is None):
         return []
     from agent_eval.baseline.file import FileSource
     from agent_eval.settings import parse_order
 
     nowhere = []
-    for choice in parse_order(settings.baseline):
+    for choice in parse_order(baseline):
         if choice.path is None:
             return []  # Another source may have one.
-        source = FileSource(path=choice.path, root=settings.root, git=ci.git, remote=ci.remote)
+        source = FileSource(path=choice.path, root=root, git=ci.git, remote=ci.remote)
         if (where := source.where_missing(ci.baseline_request)) is None:
             return []
         nowhere.append(where)
@@ -118,7 +118,7 @@ def baseline_problems(settings: Settings, ci: CIContext) -> list[Problem]:
     return [
         Problem(
             code="baseline-not-found",
-            message=f"There is no {'; no '.join(nowhere)}: `gate: {settings.gate}` has nothing to compare with.",
+            message=f"There is no {'; no '.join(nowhere)}: `gate: {gate}` has nothing to compare with.",
             hint="Correct the path in `baseline`, which is relative to the repository's root. To record the first one, "
             "run with --baseline none on the base branch, and commit its results.json there.",
         )
@@ -161,7 +161,7 @@ def plan_runs(
     if models is not None:
         from agent_eval.criteria.judged import Judge
 
-        judge = Judge(model=models, default_model=default_model(settings))
+        judge = Judge(model=models, default_model=default_model(settings.judge_model))
     return make_plan(
         suite.files,
         agents,

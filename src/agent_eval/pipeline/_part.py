@@ -133,11 +133,15 @@ def plan_part(settings: Settings, files: Sequence[LoadedFile], plan: Plan, weigh
         weights_from="recorded" if weights_from_file else "turns",
     )
     limits = (settings.max_judge_calls, settings.max_tokens, settings.max_cost)
-    shares = (_Share(), _Share()) if limits == (None, None, None) else _shares(files, mine, settings)
+    shares = (
+        (_Share(), _Share())
+        if limits == (None, None, None)
+        else _shares(files, mine, settings.judge_model, settings.num_runs)
+    )
     return PartPlan(
         plan=plan.more(mine, plan.num_runs, first_run=plan.first_run),
         shard=shard,
-        budget=_budget(settings, *shares),
+        budget=_budget(settings.max_cost, settings.max_judge_calls, settings.max_tokens, *shares),
     )
 
 
@@ -157,38 +161,41 @@ class _Share:
         return limit if limit is None or not self.everywhere else limit * self.here // self.everywhere
 
 
-def _shares(files: Sequence[LoadedFile], case_ids: Collection[str], settings: Settings) -> tuple[_Share, _Share]:
+def _shares(
+    files: Sequence[LoadedFile], case_ids: Collection[str], judge_model: str | None, num_runs: int
+) -> tuple[_Share, _Share]:
     """The share of some cases in the calls of judges and simulated users, and in these together with the turns that
     the agent answers.
     """
     from agent_eval.runner.cost_estimate import estimate
 
-    model = default_model(settings)
+    model = default_model(judge_model)
     judged, paid = _Share(), _Share()
     for file in files:
         for case in file.cases:
             # Each case by itself: the shares must not depend on the other cases of a part, or their sum exceeds 1.
             alone = dataclasses.replace(file, cases=(case,))
             ranges = [
-                criterion.calls
-                for criterion in estimate([alone], num_runs=settings.num_runs, default_model=model).with_model()
+                criterion.calls for criterion in estimate([alone], num_runs=num_runs, default_model=model).with_model()
             ]
             calls = sum(max(each.least, 1) if each.most is None else each.most for each in ranges)
-            turns = max(len(case.conversation or ()), 1) * settings.num_runs
+            turns = max(len(case.conversation or ()), 1) * num_runs
             is_here = f"{file.path}:{case.eval_id}" in case_ids
             judged.add(calls, is_here=is_here)
             paid.add(calls + turns, is_here=is_here)
     return judged, paid
 
 
-def _budget(settings: Settings, judged: _Share, paid: _Share) -> Budget:
+def _budget(
+    max_cost: float | None, max_judge_calls: int | None, max_tokens: int | None, judged: _Share, paid: _Share
+) -> Budget:
     """The part's share of each limit."""
     from agent_eval.models import Budget
 
-    cost = paid.of(None if settings.max_cost is None else int(settings.max_cost * 1e6))
+    cost = paid.of(None if max_cost is None else int(max_cost * 1e6))
     return Budget(
-        max_calls=judged.of(settings.max_judge_calls),
-        max_tokens=judged.of(settings.max_tokens),
+        max_calls=judged.of(max_judge_calls),
+        max_tokens=judged.of(max_tokens),
         max_cost=None if cost is None else cost / 1e6,
     )
 

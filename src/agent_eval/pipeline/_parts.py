@@ -37,7 +37,7 @@ from agent_eval.results import (
 from agent_eval.runner import Journal, Plan, PlannedCase
 
 if TYPE_CHECKING:
-    from agent_eval.settings import Settings
+    pass
 
 _RESULTS = FILES["results-file"]
 _JUDGED = frozenset({"passed", "failed"})
@@ -252,7 +252,7 @@ def _recordings_lost(name: str, why: str) -> Problem:
     )
 
 
-def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
+def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[PartResults], list[Problem]]:
     """Finds the results of all parts, two levels below `shards`; an entry can also be the file itself.
 
     Returns:
@@ -262,8 +262,8 @@ def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
     results: dict[tuple[int, int, float], PartResults] = {}
     problems: list[Problem] = []
     others = 0
-    for path in _candidates(settings):
-        file = harmless(relative(path, settings.root))
+    for path in _candidates(shards, root, output):
+        file = harmless(relative(path, root))
         report = _read(path, file)
         if isinstance(report, Problem):
             problems.append(report)
@@ -279,12 +279,12 @@ def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
         part = PartResults(folder=path.parent, file=file, report=report, shard=report.shard)
         results.setdefault((report.shard.index, part.attempt or 0, report.started_at), part)
     if not results and not has_error(problems):
-        absent = absent_directories(settings)
-        where = listed([f"{name} (it does not exist)" if name in absent else name for name in settings.shards], 5)
+        absent = absent_directories(shards, root)
+        where = listed([f"{name} (it does not exist)" if name in absent else name for name in shards], 5)
         found = (
             f" {plural(others, 'results.json')} there {'has' if others == 1 else 'have'} no `shard`." if others else ""
         )
-        closed = unreadable_directories(settings)
+        closed = unreadable_directories(root, shards)
         found += f" These directories can't be read: {listed(closed, 5)}." if closed else ""
         message = f"There are no results of a part (`run --shard I/N`) in {harmless(where)}.{found}"
         problems.append(
@@ -322,44 +322,44 @@ def _read(path: Path, name: str) -> RunReport | Problem:
     return refusal(code="shard-unreadable", message=message, hint=hint)
 
 
-def _candidates(settings: Settings) -> Iterator[Path]:
+def _candidates(shards: tuple[str, ...], root: Path, output: Path) -> Iterator[Path]:
     """Paths of results.json, without that of this run."""
-    seen = {(settings.output / _RESULTS).resolve()}
-    for path in _below(settings):
+    seen = {(output / _RESULTS).resolve()}
+    for path in _below(shards, root):
         if path.resolve() not in seen:
             seen.add(path.resolve())
             yield path
 
 
-def _below(settings: Settings) -> Iterator[Path]:
-    for name in settings.shards:
-        top = settings.root / name
+def _below(shards: tuple[str, ...], root: Path) -> Iterator[Path]:
+    for name in shards:
+        top = root / name
         if top.is_file():
             yield top
         else:
             yield from (path for pattern in ("", "*/", "*/*/") for path in sorted(top.glob(pattern + _RESULTS)))
 
 
-def overwritten_part(settings: Settings) -> ShardReport | None:
+def overwritten_part(output: Path, shards: tuple[str, ...], root: Path) -> ShardReport | None:
     """The part that a merge would have to read and would overwrite, because its directory is the output directory."""
-    own = (settings.output / _RESULTS).resolve()
-    if not any(path.resolve() == own for path in _below(settings)):
+    own = (output / _RESULTS).resolve()
+    if not any(path.resolve() == own for path in _below(shards, root)):
         return None
     report = _read(own, "")
     return None if isinstance(report, Problem) else report.shard
 
 
-def absent_directories(settings: Settings) -> list[str]:
+def absent_directories(shards: tuple[str, ...], root: Path) -> list[str]:
     """The entries of `shards` that do not exist."""
-    return [name for name in settings.shards if not (settings.root / name).exists()]
+    return [name for name in shards if not (root / name).exists()]
 
 
-def unreadable_directories(settings: Settings) -> list[str]:
+def unreadable_directories(root: Path, shards: tuple[str, ...]) -> list[str]:
     """The directories of `shards`, and those below that would be searched, that can't be read."""
-    tops = [settings.root / name for name in settings.shards]
+    tops = [root / name for name in shards]
     directories = [path for top in tops for path in (top, *sorted(top.glob("*/")))]
     closed = [path for path in directories if path.is_dir() and not os.access(path, os.R_OK | os.X_OK)]
-    return [harmless(relative(path, settings.root)) for path in dict.fromkeys(closed)]
+    return [harmless(relative(path, root)) for path in dict.fromkeys(closed)]
 
 
 def refusal(*, code: str, message: str, hint: str) -> Problem:

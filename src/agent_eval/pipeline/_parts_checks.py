@@ -60,8 +60,13 @@ def check_parts(
     if len(missing) == 1:
         owners |= dict.fromkeys(not_run, missing[0])
     parts = Parts(results=results, total=first.total, owners=owners, missing=missing, problems=replaced)
-    parts.notices += [f"`shards`: {harmless(name)} does not exist" for name in absent_directories(settings)]
-    parts.notices += [f"`shards`: {name} can't be read by this user" for name in unreadable_directories(settings)]
+    parts.notices += [
+        f"`shards`: {harmless(name)} does not exist" for name in absent_directories(settings.shards, settings.root)
+    ]
+    parts.notices += [
+        f"`shards`: {name} can't be read by this user"
+        for name in unreadable_directories(settings.root, settings.shards)
+    ]
     parts.notices += _provenance_differences(results)
     parts.notices += _other_variables(results)
     return parts, []

@@ -40,16 +40,19 @@ if TYPE_CHECKING:
         RunReport,
     )
     from agent_eval.runner import Plan
-    from agent_eval.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 
 
-async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseCheckout | None) -> Baseline | None:
+async def find_base(
+    baseline: str, root: Path, num_runs: int, ci: CIContext, base_checkout: BaseCheckout | None
+) -> Baseline | None:
     """Looks for the base branch's results in the sources that the settings name.
 
     Args:
-        settings: The run's settings.
+        baseline: The setting.
+        root: The repository.
+        num_runs: Runs of each case.
         ci: Names the commit to compare with; for a recording run, the commit whose history it continues.
         base_checkout: The base's agent; None where it must not run.
 
@@ -61,7 +64,7 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
     from agent_eval.settings import parse_order
 
     resolvers: list[Resolver] = []
-    for choice in parse_order(settings.baseline):
+    for choice in parse_order(baseline):
         if choice.source == "artifact":
             from agent_eval.baseline.artifact import ArtifactSource
 
@@ -69,11 +72,11 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
         elif choice.source == "file" and choice.path is not None:
             from agent_eval.baseline.file import FileSource
 
-            resolvers.append(FileSource(path=choice.path, root=settings.root, git=ci.git, remote=ci.remote))
+            resolvers.append(FileSource(path=choice.path, root=root, git=ci.git, remote=ci.remote))
         elif choice.source == "rerun" and base_checkout is not None:
 
             async def run(_: BaseWorktree, base_checkout: BaseCheckout = base_checkout) -> RunReport:
-                return await base_checkout.report(settings.num_runs)
+                return await base_checkout.report(num_runs)
 
             resolvers.append(
                 RerunSource(

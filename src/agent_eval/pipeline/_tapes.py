@@ -21,6 +21,7 @@ from agent_eval.pipeline.ci_context import CIContext
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.agents.tape_rules import Mode, ToolRule
     from agent_eval.agents.tapes import Tape
     from agent_eval.pipeline._bill import Bill
     from agent_eval.results import CaseReport, RunReport
@@ -73,18 +74,18 @@ def open_tapes(
     )
 
 
-def tape_digests(settings: Settings, files: Iterable[LoadedFile]) -> dict[tuple[str, str], str]:
+def tape_digests(tape_mode: Mode, root: Path, files: Iterable[LoadedFile]) -> dict[tuple[str, str], str]:
     """A hash of what each tape says by eval file and eval id; empty unless models are replayed.
 
     A tape that can't be read, or that is reached through a link, is equal to no other one.
     """
-    if settings.tape_mode != "all":
+    if tape_mode != "all":
         return {}
     from agent_eval.agents.tapes import MAX_TAPE, tape_path
 
     digests = {}
     for case in ((file.path, case.eval_id) for file in files for case in file.cases):
-        path = tape_path(settings.root, *case)
+        path = tape_path(root, *case)
         try:
             is_link = path.is_symlink() or path.parent.is_symlink()
             digests[case] = f"link in {path}" if is_link else _digest(read_regular(path, MAX_TAPE))
@@ -115,7 +116,7 @@ def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem
     """Errors where `replay` or `record` can't be obeyed."""
     if settings.tape_mode == "live":
         return []
-    setting = _said(settings)
+    setting = _said(settings.record, settings.replay)
     unable = {choice.path for choice in choices.by_file.values() if not choice.driver.replays_tools}
     if setting == "replay: all":  # Their answers are recorded, too, and judges answer from the cache.
         unable -= choices.recorded
@@ -207,9 +208,9 @@ def replay_notices(report: RunReport, ages: Mapping[str, float], live: Mapping[s
     return lines
 
 
-def _said(settings: Settings) -> str:
+def _said(record: str, replay: str) -> str:
     """The one of `replay` and `record` that is set."""
-    return f"replay: {settings.replay}" if settings.record == "off" else f"record: {settings.record}"
+    return f"replay: {replay}" if record == "off" else f"record: {record}"
 
 
 def plan_tapes(plan: Plan, tapes: Tapes | None) -> Plan:
@@ -231,12 +232,12 @@ class StoredTape:
     """None: it belongs to no case of its eval file."""
 
 
-def stored_tapes(settings: Settings, suite: Suite) -> list[StoredTape]:
+def stored_tapes(root: Path, suite: Suite) -> list[StoredTape]:
     """The tapes beside the eval files of a suite without errors."""
     from agent_eval.agents.tapes import tape_path, tapes_below
     from agent_eval.evalset.paths import absolute, name_of
 
-    root = absolute(settings.root)
+    root = absolute(root)
     cases = {
         tape_path(root, file.path, case.eval_id): f"{file.path}:{case.eval_id}"
         for file in suite.files
@@ -261,24 +262,24 @@ def _deleted(root: Path, files: Iterable[str]) -> list[str]:
     return [path.relative_to(root).as_posix() for path in left if not path.exists()]
 
 
-def stale_tools_by(settings: Settings) -> Callable[[Tape], dict[str, str]]:
+def stale_tools_by(output: Path, root: Path, tool_rules: tuple[ToolRule, ...]) -> Callable[[Tape], dict[str, str]]:
     """Says which tools of a tape have changed since it was recorded, with what changed, as far as files show it."""
     from agent_eval.agents.tapes import ToolRules
     from agent_eval.runner.tool_files import ToolFiles, stale_tools
 
-    files = ToolFiles(settings.root.absolute(), [settings.output])
-    return functools.partial(stale_tools, rules=ToolRules(rules=settings.tool_rules), files=files)
+    files = ToolFiles(root.absolute(), [output])
+    return functools.partial(stale_tools, rules=ToolRules(rules=tool_rules), files=files)
 
 
-def tape_problems(settings: Settings, suite: Suite) -> list[Problem]:
+def tape_problems(root: Path, suite: Suite) -> list[Problem]:
     """What is wrong with the tapes beside the eval files, whether or not they are used."""
     from agent_eval.agents.tapes import InvalidTape, read_tape
     from agent_eval.evalset.paths import absolute
 
     problems: list[Problem] = []
-    for stored in stored_tapes(settings, suite):
+    for stored in stored_tapes(root, suite):
         try:
-            read_tape(stored.path, absolute(settings.root))
+            read_tape(stored.path, absolute(root))
         except InvalidTape as invalid:
             problems += invalid.problems
         if stored.case_id is None:
@@ -300,16 +301,19 @@ def unanswered(settings: Settings, suite: Suite, choices: AgentChoices) -> list[
         return []
     from agent_eval.agents.tapes import ToolRules
 
-    tapes = {stored.case_id: stored for stored in stored_tapes(settings, suite)}
+    tapes = {stored.case_id: stored for stored in stored_tapes(settings.root, suite)}
     recorded = {path for path, choice in choices.by_file.items() if choice.driver.reads_file}
     files = [file for file in suite.files if file.path not in recorded]
     cases = [f"{file.path}:{case.eval_id}" for file in files for case in file.cases]
-    readable = {case: tape for case in cases if case in tapes and (tape := _readable(settings, tapes[case]))}
+    readable = {case: tape for case in cases if case in tapes and (tape := _readable(settings.root, tapes[case]))}
     live = settings.replay == "missing-live"
     without_models = [case for case in cases if not (case in readable and readable[case].has_models(may_be_live=live))]
     without_tape = [case for case in cases if case not in tapes or (case in readable and readable[case].outdated)]
     missing = without_tape if settings.replay == "tools" else without_models
-    stale_tools, rules = stale_tools_by(settings), ToolRules(rules=settings.tool_rules)
+    stale_tools, rules = (
+        stale_tools_by(settings.output, settings.root, settings.tool_rules),
+        ToolRules(rules=settings.tool_rules),
+    )
     stale = [
         case
         for case, tape in readable.items()
@@ -328,11 +332,11 @@ def unanswered(settings: Settings, suite: Suite, choices: AgentChoices) -> list[
     return lines
 
 
-def _readable(settings: Settings, stored: StoredTape) -> Tape | None:
+def _readable(root: Path, stored: StoredTape) -> Tape | None:
     from agent_eval.agents.tapes import InvalidTape, read_tape
 
     try:
-        return read_tape(stored.path, settings.root.absolute())
+        return read_tape(stored.path, root.absolute())
     except InvalidTape:  # reported by `tape_problems`
         return None
 
@@ -341,15 +345,16 @@ _RECORDING = frozenset({"schedule", "workflow_dispatch"})
 """Events of workflows that can be there to record: their code is no pull request's, and a push starts none of them."""
 
 
-def recording_refused(settings: Settings, ci: CIContext, *, in_ci: bool) -> list[Problem]:
+def recording_refused(record: str, replay: str, ci: CIContext, *, in_ci: bool) -> list[Problem]:
     """An error where recording would write tapes that are lost, or that a pull request made."""
     guarded = (in_ci or ci.activity.pull_request is not None) and ci.event.name not in _RECORDING
-    if settings.record == "off" or not guarded:
+    if record == "off" or not guarded:
         return []
     return [
         Problem(
             code="record-in-ci",
-            message=f"`{_said(settings)}` is set, and this is CI: it runs the tools and writes into the checkout.",
+            message=f"`{_said(record, replay)}` is set, and this is CI: it runs the tools and writes into the "
+            "checkout.",
             hint="Record on your machine, or in a workflow that a schedule starts, and commit the tapes "
             f"({docs_page('tools')}). `--yes` records nevertheless.",
         )

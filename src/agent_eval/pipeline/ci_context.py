@@ -136,12 +136,12 @@ def detect_ci_context(
         activity=detected,
         origin=_origin(event, detected, head),
         git=git,
-        forge=_forge(settings, host, event, log),
+        forge=_forge(settings.github_token, host, event, log),
     )
     if detected.kind == "refuse":
         return ci, [_error("event-refused", detected.explanation, None)]
-    ci = replace(ci, remote=_remote(settings, event))
-    return _with_baseline_request(ci, settings)
+    ci = replace(ci, remote=_remote(settings.github_token, event))
+    return _with_baseline_request(ci, settings.base_ref, settings.baseline, settings.artifact)
 
 
 def _host(environ: Mapping[str, str]) -> tuple[Host, Event]:
@@ -154,20 +154,20 @@ def _error(code: str, message: str, hint: str | None) -> Problem:
     return Problem(code=code, message=message, hint=hint)
 
 
-def _forge(settings: Settings, host: Host, event: Event, log: Callable[[str], None]) -> Forge | None:
+def _forge(github_token: str | None, host: Host, event: Event, log: Callable[[str], None]) -> Forge | None:
     if not event.name or event.repository is None:
         return None
     try:
-        return host.connect(event, settings.github_token or "", log)
+        return host.connect(event, github_token or "", log)
     except ForgeError as error:
         log(f"agent-eval: the host of the pull request is not asked for anything: {error}")
         return None
 
 
-def _remote(settings: Settings, event: Event) -> Remote:
-    if not event.name or event.repository is None or settings.github_token is None:
+def _remote(github_token: str | None, event: Event) -> Remote:
+    if not event.name or event.repository is None or github_token is None:
         return ORIGIN
-    return Remote(url=f"{event.server_url}/{event.repository}", token=settings.github_token)
+    return Remote(url=f"{event.server_url}/{event.repository}", token=github_token)
 
 
 def _origin(event: Event, detected: Activity, head: str | None) -> Origin:
@@ -188,11 +188,13 @@ def _origin(event: Event, detected: Activity, head: str | None) -> Origin:
     )
 
 
-def _with_baseline_request(ci: CIContext, settings: Settings) -> tuple[CIContext, list[Problem]]:
+def _with_baseline_request(
+    ci: CIContext, base_ref: str | None, baseline: str, artifact: str
+) -> tuple[CIContext, list[Problem]]:
     """Adds the commit to compare with. A missing `base-ref` forbids the run: without it the thresholds alone would
     decide, unasked.
     """
-    asked = settings.base_ref is not None or settings.baseline not in {"auto", "none"}
+    asked = base_ref is not None or baseline not in {"auto", "none"}
     if ci.activity.kind not in {"compare", "record"} and not asked:
         return ci, []
     result = find_request(
@@ -200,11 +202,11 @@ def _with_baseline_request(ci: CIContext, settings: Settings) -> tuple[CIContext
         ci.activity,
         git=ci.git,
         forge=ci.forge,
-        artifact=settings.artifact,
-        base_ref=settings.base_ref if ci.activity.kind not in {"compare", "record"} else None,
+        artifact=artifact,
+        base_ref=base_ref if ci.activity.kind not in {"compare", "record"} else None,
     )
     if isinstance(result, FetchFailed):
-        named = settings.base_ref is not None and result.by_name
+        named = base_ref is not None and result.by_name
         problems = [_error("base-ref-not-found", f"base-ref: {result.message}", result.hint)] if named else []
         return replace(ci, no_baseline_reason=describe(result)), problems
     base = result.commit if ci.activity.kind != "record" else None

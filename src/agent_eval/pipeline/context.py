@@ -82,24 +82,27 @@ class Preparation:
     """`agent-setup`, started; None without one."""
 
 
-def masker_of(settings: Settings, environ: Mapping[str, str], *, all_here: bool = False) -> Masker:
+def masker_of(
+    agent_headers: Mapping[str, str], agent_env: str | None, environ: Mapping[str, str], *, all_here: bool = False
+) -> Masker:
     """The masker of a run: of what an agent in a process of ours gets, also where it runs elsewhere or is recorded.
 
     Args:
-        settings: Of the run.
+        agent_headers: Those of remote agents.
+        agent_env: The setting.
         environ: The job's variables.
         all_here: Whether all agents are in processes of ours, so that they have the variables.
 
     Raises:
-        ValueError: `settings.agent_env` is invalid.
+        ValueError: `agent_env` is invalid.
     """
     secrets: dict[str, str] = {}
-    if settings.agent_headers:
+    if agent_headers:
         from agent_eval.agents.http import header_secrets
 
-        secrets = header_secrets(settings.agent_headers)
+        secrets = header_secrets(agent_headers)
     credentials = {name: value for name, value in environ.items() if name == CREDENTIALS}
-    given = child_environment(environ, allow_list(settings.agent_env))
+    given = child_environment(environ, allow_list(agent_env))
     # Also the credentials that it does not get: an agent of the same user can still read the file.
     secrets |= secrets_in(installer_environment(environ) | given | credentials)
     held = {secrets[value] for value in secrets_in(given)} if all_here else ()
@@ -143,7 +146,7 @@ async def open_agents(
         setup=setup,
         installer=installer_environment(context.environ),
         sandbox=isolation.sandbox,
-        masker=masker_of(settings, context.environ),
+        masker=masker_of(settings.agent_headers, settings.agent_env, context.environ),
         workers=settings.workers,
         cache_dir=root / settings.cache_dir
         if settings.cache_dir is not None
@@ -224,7 +227,10 @@ async def prepare(
         return Preparation(problems=problems, setup=setup)
     request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
     interpreter, unusable = await checked_interpreter(
-        request, isolation, masker_of(settings, context.environ), after_setup=setup is not None
+        request,
+        isolation,
+        masker_of(settings.agent_headers, settings.agent_env, context.environ),
+        after_setup=setup is not None,
     )
     return Preparation(problems=[*problems, *unusable], interpreter=interpreter, setup=setup)
 
@@ -247,7 +253,7 @@ def _begin_setup(
     if settings.agent_setup is None or not choices.runs_here:
         return None
 
-    masker = masker_of(settings, context.environ)
+    masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
     return asyncio.ensure_future(_set_up(settings.agent_setup, context, isolation, masker, settings.root.resolve()))
 
 
@@ -276,13 +282,13 @@ def model_settings(settings: Settings) -> ModelSettings:
     )
 
 
-def model_uses(files: Sequence[LoadedFile], settings: Settings) -> list[ModelUse]:
+def model_uses(files: Sequence[LoadedFile], judge_model: str | None) -> list[ModelUse]:
     """The models that criteria and simulated users will call; empty if none."""
     from agent_eval.criteria import judge_of
     from agent_eval.models import ModelUse
     from agent_eval.simulation import PURPOSE, simulator_options
 
-    default = default_model(settings)
+    default = default_model(judge_model)
     judges = [
         ModelUse(
             model=judge.model,
@@ -314,7 +320,7 @@ def model_uses(files: Sequence[LoadedFile], settings: Settings) -> list[ModelUse
 
 def misnamed_models(files: Sequence[LoadedFile], settings: Settings, environ: Mapping[str, str]) -> list[Problem]:
     """Problems of model names and configs in the files, whether or not keys are set."""
-    uses = model_uses(files, settings)
+    uses = model_uses(files, settings.judge_model)
     if not uses:
         return []
     from agent_eval.models.check import IN_FILES, check_models
@@ -359,6 +365,6 @@ def _milder(problem: Problem) -> Problem:
     return dataclasses.replace(problem, severity=Severity.WARNING)
 
 
-def default_model(settings: Settings) -> str:
+def default_model(judge_model: str | None) -> str:
     """The judge of criteria that name no model."""
-    return settings.judge_model or DEFAULT_JUDGE
+    return judge_model or DEFAULT_JUDGE

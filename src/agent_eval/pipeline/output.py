@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from agent_eval.core.problem import Problem
 from agent_eval.core.process import collector_paused
@@ -51,7 +51,7 @@ class Recorded:
     """Whether a tape could not be written."""
 
 
-def warm_up(settings: Settings) -> None:
+def warm_up(report: str) -> None:
     """Imports and compiles what `write` needs, while the agents start. Can run in another thread; raises nothing."""
     with contextlib.suppress(Exception):  # `write` reports it.
         from agent_eval.report.renderers import environment
@@ -59,7 +59,7 @@ def warm_up(settings: Settings) -> None:
         templates = environment()
         for name in templates.list_templates():
             templates.get_template(name)
-        if settings.report != "off":
+        if report != "off":
             from agent_eval.report.html import policy
 
             policy()  # joins the page's script and style
@@ -78,7 +78,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     from agent_eval.report.renderers import junit_xml, results_pieces, summary_markdown
     from agent_eval.runner import case_lines, write_lines
 
-    _finish(settings, report)
+    _finish(settings.on_inconclusive, report)
     if recorded is not None and recorded.tapes_missing:
         report.exit_code = 2
     output = settings.output
@@ -103,10 +103,12 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         # Results first, because the page takes longest: a run that is killed leaves them.
         write_text(files["results-file"], results_pieces(report))
         write_text(files["junit-file"], junit_xml(report))
-        if "report-file" in files and not _write_page(page, settings, context, report, recorded):
+        if "report-file" in files and not _write_page(
+            page, settings.report, settings.artifact, settings.output, context, report, recorded
+        ):
             del files["report-file"]
         shown = {name: relative(path, settings.root) for name, path in files.items()}
-        links = links_of(context.ci, settings, context.source_url)
+        links = links_of(context.ci, settings.artifact, context.source_url)
         summary = summary_markdown(report, files=shown, warnings=context.warnings, links=links)
         write_text(files["summary-file"], summary)
     give_to_owner(output, settings.root)
@@ -115,7 +117,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     return Outcome(report=report, files=files)
 
 
-def _finish(settings: Settings, report: RunReport) -> None:
+def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport) -> None:
     """Sets the exit code, and the reason of an invalid run."""
     from agent_eval.gate.verdict import exit_code, unjudged_runs
     from agent_eval.report.phrases import put_into_words
@@ -131,7 +133,7 @@ def _finish(settings: Settings, report: RunReport) -> None:
         missing = len(report.merged_from.missing) if report.merged_from is not None else 0
         stopped = any(reason.code == NOT_COMPARED for reason in report.reasons)
         not_run = report.totals.not_run + _unusable(report) + missing + stopped
-        report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=not_run)
+        report.exit_code = exit_code(report.verdict, on_inconclusive, not_run=not_run)
 
 
 def write_refusal(settings: Settings, context: RunContext, report: RunReport) -> Outcome:
@@ -145,7 +147,7 @@ def write_refusal(settings: Settings, context: RunContext, report: RunReport) ->
         remove_logs(settings.output)
         return write(settings, context, report)
     context.log(f"agent-eval: {relative(settings.output, settings.root)} keeps the results of the run before")
-    _finish(settings, report)
+    _finish(settings.on_inconclusive, report)
     return Outcome(report=report, files={})
 
 
@@ -155,7 +157,7 @@ def write_if_possible(settings: Settings, context: RunContext, report: RunReport
         return write(settings, context, report)
     except OSError as error:
         context.log(f"agent-eval: {error}")
-        _finish(settings, report)
+        _finish(settings.on_inconclusive, report)
         return Outcome(report=report, files={})
 
 
@@ -165,7 +167,7 @@ def output_refused(settings: Settings) -> Problem | None:
         return None
     from agent_eval.pipeline._parts import overwritten_part
 
-    part = overwritten_part(settings)
+    part = overwritten_part(settings.output, settings.shards, settings.root)
     if part is None:
         return None
     where = relative(settings.output, settings.root)
@@ -188,17 +190,23 @@ def _unusable(report: RunReport) -> int:
 
 
 def _write_page(
-    path: Path, settings: Settings, context: RunContext, report: RunReport, recorded: Recorded | None
+    path: Path,
+    mode: Literal["full", "failing", "scores", "off"],
+    artifact: str,
+    output: Path,
+    context: RunContext,
+    report: RunReport,
+    recorded: Recorded | None,
 ) -> bool:
     """Writes report.html. An error is a line in the log and changes nothing else."""
     from agent_eval.report.html import folder_source, write_page
 
-    assert settings.report != "off"
+    assert mode != "off"
     cases = {planned.case_id: planned.case for planned in recorded.cases} if recorded is not None else {}
-    links = links_of(context.ci, settings, context.source_url)
+    links = links_of(context.ci, artifact, context.source_url)
     try:
-        with folder_source(report, settings.output, links=links, cases=cases) as source:
-            write_page(path, source, settings.report)
+        with folder_source(report, output, links=links, cases=cases) as source:
+            write_page(path, source, mode)
     except Exception as error:  # The other results are complete without the page.
         context.log(f"agent-eval: {path.name} could not be written: {type(error).__name__}: {error}")
         with contextlib.suppress(OSError):
@@ -207,12 +215,12 @@ def _write_page(
     return True
 
 
-def links_of(ci: CIContext, settings: Settings, source_url: str | None) -> Links:
+def links_of(ci: CIContext, artifact: str, source_url: str | None) -> Links:
     """Link targets for the reports of this run.
 
     Args:
         ci: The run's CI context.
-        settings: The run's settings.
+        artifact: The name of the one with the results.
         source_url: Where the tested files can be browsed.
     """
     from agent_eval.report.views import Links
@@ -225,18 +233,15 @@ def links_of(ci: CIContext, settings: Settings, source_url: str | None) -> Links
         repository=event.repository or "",
         source_url=source_url,
         run_url=event.run_url,
-        artifacts=(settings.artifact,),
+        artifacts=(artifact,),
         pull_request=ci.activity.pull_request.number if ci.activity.pull_request is not None else None,
     )
 
 
-def remove_results(settings: Settings, choices: AgentChoices) -> None:
+def remove_results(output: Path, root: Path, choices: AgentChoices) -> None:
     """Deletes the files of an earlier run, except recordings that this run reads."""
-    output = settings.output
     remove_logs(output)
-    recordings = {
-        (settings.root / choice.source).resolve() for choice in choices.by_file.values() if choice.driver.reads_file
-    }
+    recordings = {(root / choice.source).resolve() for choice in choices.by_file.values() if choice.driver.reads_file}
     for name in (*FILES.values(), BASE_RECORDINGS, BASELINE_RECORDINGS):
         if recordings.isdisjoint({output.resolve(), (output / name).resolve()}):
             (output / name).unlink(missing_ok=True)

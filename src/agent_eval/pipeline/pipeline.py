@@ -99,16 +99,20 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         rules = await held_rules(settings, context.ci, suite, choices, find)
         settings = dataclasses.replace(settings, policy=rules.policy)
         ruled = dataclasses.replace(suite, files=rules.files)
-        uses = model_uses(ruled.files, settings)
+        uses = model_uses(ruled.files, settings.judge_model)
         models, unusable, without = await open_models(settings, context, uses, stack)
         all_here = all(choice.runs_here for choice in choices.by_file.values())
-        masker = masker_of(settings, context.environ, all_here=all_here)
+        masker = masker_of(settings.agent_headers, settings.agent_env, context.environ, all_here=all_here)
         plan = plan_runs(settings, ruled, choices, models, without, masker)
         tapes = open_tapes(settings, rules.changed_tapes, masker, choices)
         recorded, unreadable = read_shard_plan(settings.shard_plan, settings.root)
         plan = with_durations(plan_tapes(plan, tapes), recorded)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
-        problems += [*baseline_problems(settings, context.ci), *tapes_unsupported(settings, choices), *unreadable]
+        problems += [
+            *baseline_problems(settings.baseline, settings.gate, settings.root, context.ci),
+            *tapes_unsupported(settings, choices),
+            *unreadable,
+        ]
         draft = Draft(
             settings=settings,
             context=context,
@@ -130,7 +134,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         bill = open_bill(settings, models, part, parts)
         silent = without.models if without is not None else frozenset()
         if settings.replay != "all" and any(use.model not in silent for use in uses):
-            _log_plan(settings, context, ruled, silent)
+            _log_plan(settings.num_runs, settings.judge_model, context, ruled, silent)
 
         planned = _Planned(
             plan=plan if part is None else part.plan,
@@ -165,7 +169,7 @@ def _find_parts(settings: Settings, plan: Plan, draft: Draft) -> tuple[Parts | N
     from agent_eval.pipeline._parts import read_parts
     from agent_eval.pipeline._parts_checks import check_parts
 
-    results, problems = read_parts(settings)
+    results, problems = read_parts(settings.shards, settings.root, settings.output)
     if has_error(problems):
         return None, problems
     parts, refused = check_parts(results, plan, draft.make(), settings)
@@ -190,11 +194,13 @@ def _disk_full(error: OSError) -> Problem:
     )
 
 
-def _log_plan(settings: Settings, context: RunContext, suite: Suite, silent: Collection[str]) -> None:
+def _log_plan(
+    num_runs: int, judge_model: str | None, context: RunContext, suite: Suite, silent: Collection[str]
+) -> None:
     """Logs the planned model calls, without those of models that have no key."""
     from agent_eval.runner.cost_estimate import estimate, estimate_line
 
-    planned = estimate(suite.files, num_runs=settings.num_runs, default_model=default_model(settings))
+    planned = estimate(suite.files, num_runs=num_runs, default_model=default_model(judge_model))
     for file in planned.files:
         file.criteria = [criterion for criterion in file.criteria if criterion.model not in silent]
     context.log(f"agent-eval: {estimate_line(planned)}")
@@ -227,12 +233,12 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         def drafted() -> RunReport:
             return with_problems(draft.report, problems)
 
-        remove_results(settings, choices)
+        remove_results(settings.output, settings.root, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         compares = context.ci.baseline_request is not None
         waits = planned.parts is None  # A merge computes; it would only compute later.
         loading = asyncio.create_task(
-            load_meanwhile(settings, compares=compares, waits=waits, starts=waits and choices.runs_here)
+            load_meanwhile(settings.report, compares=compares, waits=waits, starts=waits and choices.runs_here)
         )
         limiter = Limiter.of(settings.concurrency, remote=choices.remote)
         resources = Resources(
@@ -336,10 +342,10 @@ async def _judged(
 
     settings, ci, plan, rules = checkout.settings, checkout.context.ci, planned.plan, planned.rules
     stop = checkout.context.stop
-    finding = asyncio.create_task(find_base(settings, ci, base_checkout))
+    finding = asyncio.create_task(find_base(settings.baseline, settings.root, settings.num_runs, ci, base_checkout))
     try:
         repeatable = all(choice.driver.repeatable for choice in planned.choices.by_file.values())
-        fail_fast = settings.fail_fast and failure_blocks(settings, ci, repeatable=repeatable)
+        fail_fast = settings.fail_fast and failure_blocks(settings.gate, ci, repeatable=repeatable)
         if planned.parts is None:
             cases = await checkout.execute(plan, fail_fast=fail_fast)
         else:
@@ -374,7 +380,7 @@ async def _judged(
         finding.cancel()
         await asyncio.gather(finding, return_exceptions=True)
     report.rule_changes = rules.report(report.cases)
-    changed_rules = rules.reasons(settings, report.cases)
+    changed_rules = rules.reasons(report.cases)
     base_outage = baseline.outage if isinstance(baseline, FetchFailed) else None
     verdict = decide_on(report, checkout, compared, changed_rules, repeatable=repeatable, base_outage=base_outage)
     if stopped and ci.baseline_request is not None and verdict.value != "inconclusive":
@@ -385,17 +391,17 @@ async def _judged(
     return verdict, base
 
 
-def failure_blocks(settings: Settings, ci: CIContext, *, repeatable: bool) -> bool:
+def failure_blocks(gate: str, ci: CIContext, *, repeatable: bool) -> bool:
     """Whether a failed case blocks whatever the base branch's results: only then does `fail-fast` end the run.
 
     Args:
-        settings: Its `gate` counts.
+        gate: The setting.
         ci: Says whether the run is compared with a base branch.
         repeatable: False for recorded answers.
     """
-    if not ci.compares or ci.baseline_request is None or settings.gate in {"thresholds", "both"}:
+    if not ci.compares or ci.baseline_request is None or gate in {"thresholds", "both"}:
         return True
-    return settings.gate == "auto" and not repeatable
+    return gate == "auto" and not repeatable
 
 
 def decide_on(
@@ -445,21 +451,21 @@ _STARTS = 0.1
 """Seconds in which the agents' processes are started. A second thread of ours would only delay that."""
 
 
-async def load_meanwhile(settings: Settings, *, compares: bool, waits: bool, starts: bool) -> None:
+async def load_meanwhile(report: str, *, compares: bool, waits: bool, starts: bool) -> None:
     """Imports what the decision and the reports need while the agents start and answer, not when it is needed.
 
     Args:
-        settings: The run's settings.
+        report: The setting.
         compares: Whether there may be a comparison with the base branch.
         waits: Whether the run waits for agents.
         starts: Whether it starts their processes.
     """
     if starts:
         await asyncio.sleep(_STARTS)
-    await asyncio.to_thread(_load, settings, compares=compares, waits=waits)
+    await asyncio.to_thread(_load, report, compares=compares, waits=waits)
 
 
-def _load(settings: Settings, *, compares: bool, waits: bool) -> None:
+def _load(report: str, *, compares: bool, waits: bool) -> None:
     from agent_eval.results import RunReport
 
     RunReport.model_rebuild()  # builds its validator and those of all models in it
@@ -469,4 +475,4 @@ def _load(settings: Settings, *, compares: bool, waits: bool) -> None:
     import agent_eval.gate.regression  # noqa: F401
 
     if waits:
-        warm_up(settings)
+        warm_up(report)

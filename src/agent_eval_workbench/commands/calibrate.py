@@ -88,7 +88,7 @@ async def _calibrate(
         message = f"All labels are {labels.labels[0].word!r}, so kappa can't tell agreement from chance."
         hint = "Add responses with other labels, or omit `--min-kappa`."
         return None, [*problems, Problem(code="labels-one-sided", message=message, hint=hint, file=labels.file)]
-    default = default_model(settings)
+    default = default_model(settings.judge_model)
     options = judge_of(target.config, default)
     assert options is not None
     config = model_settings(settings)
