@@ -176,3 +176,23 @@ def test_secrets__masking_changes_no_score(repository: Repository) -> None:
     for text in (*files, done.out.encode()):
         assert b"kitchen lamp" not in text and b"postgres" not in text
     assert "***WORD_0_KEY***" in done.out
+
+
+def test_secrets__a_recorded_placeholder_holds_where_another_variable_has_the_same_value(
+    repository: Repository,
+) -> None:
+    """Recorded where only DB_PASSWORD was set; now a variable before it in the alphabet has its value."""
+    repository.agent("counted")
+    (repository.root / "counted" / "agent.py").write_text(ECHO, encoding="utf-8")
+    recorded = turn("postgres", "***DB_PASSWORD***", "the answer is {} today")
+    wrong = turn("postgres", "***OTHER_KEY***", "the answer is {} today")
+    cases = [{"eval_id": name, "conversation": [each]} for name, each in (("same", recorded), ("other", wrong))]
+    criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}
+    repository.write({"s.evalset.json": {"eval_set_id": "s", "eval_cases": cases}})
+    repository.write({"test_config.json": {"criteria": criteria}})
+    variables = {"A_TOKEN": "postgres", "DB_PASSWORD": "postgres", "OTHER_KEY": "another value"}
+    arguments = ("--agent-python", " ".join(command(adk_python())), "--agent-env", f"+{','.join(variables)}")
+
+    done = repository.gate("run", *arguments, python=False, environment=variables, code=1)
+
+    assert done.statuses == {"same": "passed", "other": "failed"}

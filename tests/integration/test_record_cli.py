@@ -24,6 +24,7 @@ from gate_runs import AGENT_EVAL, MARK, Done, Repository, program, repository_in
 from golden_files import check
 from loopback import Answer, Request
 from pty_terminal import Terminal, on_terminal
+from source_samples import event as stored_event
 from source_samples import session, turn
 from test_sources_adk import produce
 
@@ -250,6 +251,21 @@ def test_record_from__sessions_databases_results_and_recordings(repository: Repo
     for number, text in enumerate((f"Log setup complete\n{printed}\n", f"{printed}\n{printed}\n", f"[{printed}]")):
         (root / f"printed{number}.jsonl").write_text(text, "utf-8")
         shell.record("bad.evalset.json", "--from", f"printed{number}.jsonl", code=2)
+    # The turn that calls a frontend's tool has no text.
+    call = {"functionCall": {"id": "c", "name": "pick", "args": {}}}
+    result = {"functionResponse": {"id": "c", "name": "pick", "response": {"result": "red"}}}
+    asked, *_, said = turn()
+    frontend = [
+        asked,
+        stored_event("home", [call], longRunningToolIds=["c"]),
+        stored_event("user", [result], "e-2"),
+        said,
+    ]
+    (root / "frontend.json").write_text(json.dumps(session(frontend)), "utf-8")
+    shell.record("frontend/a.evalset.json", "--from", "frontend.json", code=1)
+    criteria = {"tool_trajectory_avg_score": 1.0, "response_similarity": 0.8}
+    (root / "frontend" / "test_config.json").write_text(json.dumps({"criteria": criteria}), "utf-8")
+    shell.record("frontend/b.evalset.json", "--from", "frontend.json", code=0)
     check("golden_record/from.txt", shell.text)
 
 

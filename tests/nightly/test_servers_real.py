@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from adk_envs import _cache, packages_python
+from adk_envs import REFERENCE, _cache, packages_python
 from fake_gemini import FakeGemini, Fault
 from gate_runs import Repository, eval_set, repository_in, told, wait_until
 from golden_files import check
@@ -21,6 +22,8 @@ from models_support import GOOD, ask, completion, failure_of, quick
 from upload_server import Received, Reply, upload_server
 
 from agent_eval.models.pool import open_models
+from agent_eval.report.phrases import headline
+from agent_eval.report.views import view_of
 
 pytestmark = pytest.mark.nightly
 SERVERS = Path(__file__).with_name("real_servers")
@@ -97,6 +100,64 @@ def test_a2a__python_and_javascript_are_read_alike(mode: str, repository: Reposi
             said.append(outcome("tasks", repository, f"a2a:{url}", *TASKS))
     assert said[0] == said[1]
     check("golden_gate/real_a2a.txt", said[0])
+
+
+MCP_SERVERS = {"mcp-1": ("mcp", "1.30.0"), "mcp-2": ("mcp", "2.3.0"), "fastmcp": ("fastmcp", "4.2.3")}
+"""The servers of MCP: module, and version of its distribution."""
+
+
+MCP_WORKS = {"none", "raises", "of the job, 503"}
+"""Cells in which a server answers, or is a part of the job: what the agent makes of it is its own."""
+STATUSES = (401, 403, 429, 500, 503)
+
+
+def mcp_environment(version: str) -> Path:
+    return packages_python(f"adk-{REFERENCE}-mcp-{version}", f"google-adk=={REFERENCE}", f"mcp=={version}")
+
+
+def mcp_cells(url: str, program: str) -> dict[str, str]:
+    """What the agent is asked, by case: those of a server elsewhere, of one on loopback, and of a program."""
+    elsewhere, cells = url.replace("127.0.0.1", "0.0.0.0"), {}
+    for kind, path in (("http", "mcp"), ("sse", "sse")):
+        for fault in ("none", *(f"{when}-{status}" for when in ("list", "call") for status in STATUSES)):
+            cells[f"{kind} {fault}"] = f"{kind} {elsewhere}/{kind}/{fault}/{path}"
+        for tool in ("slow", "raises"):
+            cells[f"{kind} {tool}"] = f"{kind} {elsewhere}/{kind}/none/{path} {tool}"
+        cells[f"{kind} absent"] = f"{kind} http://0.0.0.0:9/{kind}/none/{path}"
+        cells[f"{kind} of the job, 503"] = f"{kind} {url}/{kind}/list-503/{path}"
+    for tool in ("echo", "raises", "dies"):
+        cells[f"stdio {tool}"] = f"stdio {program},stdio {tool}"
+    return {**cells, "stdio exits": f"stdio {program},exits", "stdio absent": "stdio /nowhere/scale,stdio"}
+
+
+@pytest.mark.parametrize("client", ["1.30.0", "2.3.0"])
+@pytest.mark.parametrize("name", MCP_SERVERS)
+def test_mcp__real_servers_that_fail(name: str, client: str, repository: Repository) -> None:
+    library, version = MCP_SERVERS[name]
+    python = (
+        packages_python(f"fastmcp-{version}", f"fastmcp=={version}") if name == "fastmcp" else mcp_environment(version)
+    )
+    port, script = free_port(), SERVERS / "mcp_server.py"
+    repository.agent("servers")
+    options = ["--agent", "servers", "--agent-python", str(mcp_environment(client)), "--concurrency", "8"]
+    lines = []
+    with serving(port, python, script, library, str(port)) as url:
+        cells = mcp_cells(url, f"{python},{script},{library}")
+        lost = {cell for cell in cells if not cell.startswith("stdio") and cell.partition(" ")[2] not in MCP_WORKS}
+        for names in (lost, cells.keys() - lost):
+            cases = {cell: [(asked, "got hi")] for cell, asked in cells.items() if cell in names}
+            config = {"criteria": {"response_match_score": 0.1}}
+            repository.write({"s.evalset.json": eval_set("s", cases), "test_config.json": config})
+            done = repository.gate("run", *options, python=False, timeout=400)
+            lines.append(f"exit {done.code}: {headline(view_of(done.report), brief=True)}")
+            for case in done.report.cases:
+                [run] = case.runs
+                why = f", {run.error.kind} ({run.error.owner}): {run.error.message}" if run.error else ""
+                without = ", without its tools" if run.lost_toolsets else ""
+                lines.append(f"  {case.eval_id}: {case.status}{without}{why}")
+    said = re.sub(r"0\.0\.0\.0:\d{4,}", "ELSEWHERE", "\n".join(lines) + "\n")
+    # How a slow answer ends depends on the client, and on which of its two limits comes first.
+    check("golden_servers/real.txt", re.sub(r"(sse slow: .*)\(.*\)", r"\1(late)", said))
 
 
 ERRORS = (

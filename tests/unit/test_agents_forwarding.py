@@ -116,6 +116,11 @@ def test_secrets_in__names_and_parts(name: str, value: str, expected: set[str]) 
     assert set(secrets_in({name: value})) == expected
 
 
+def test_secrets_in__one_value_of_many_variables() -> None:
+    environ = {"DB_PASSWORD": "postgres", "DATABASE_URL": "postgres://app:postgres@db/1", "API_KEY": "other-value"}
+    assert secrets_in(environ) == {"postgres": "DATABASE_URL DB_PASSWORD", "other-value": "API_KEY"}
+
+
 def test_forwarding__secrets_of_a_credentials_file(tmp_path: Path) -> None:
     key = "-----BEGIN PRIVATE KEY-----\nMIIEvQ\nIBADAN\n-----END PRIVATE KEY-----\n"
     secrets = secrets_in({NAMED: credentials(tmp_path, client_email="a@b", private_key=key)})

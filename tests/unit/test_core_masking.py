@@ -114,6 +114,8 @@ def test_masker__hostile_texts_take_no_time() -> None:
         ({"API_KEY": "API_KEY", "postgres": "B"}, "API_KEY postgres", "***0*** ***B***"),
         ({"line one\nline two": "A"}, "line one\nline two, line two", "***A***, ***A:2***"),
         ({"secret": "", "postgres": "B"}, "secret postgres", "*** ***B***"),
+        ({"postgres": "A B.2"}, "postgres ***B.2*** %2A%2A%2AB.2%2A%2A%2A ***B***", "***A*** ***A*** ***A*** ***B***"),
+        ({"line one\nline two": "A", "line two": "B"}, "line two ***B*** ***A***", "***A:2*** ***A:2*** ***A***"),
     ],
 )
 def test_masker__different_secrets_have_different_placeholders(secrets: dict[str, str], text: str, masked: str) -> None:

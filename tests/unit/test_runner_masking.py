@@ -98,9 +98,9 @@ async def test_execution__models_get_placeholders_and_the_agent_gets_the_secrets
 
 def test_revealed__only_what_the_agents_have_or_the_case_spells_out() -> None:
     """Any agent can write any placeholder: it must not get the secret, nor learn it from a score."""
-    secrets = {"postgres": "DB_PASSWORD", "only-the-gates": "INDEX_TOKEN", "in-the-case": "CASE_KEY"}
+    secrets = {"postgres": "DB_PASSWORD", "only-the-gates": "INDEX_TOKEN PROXY_TOKEN", "in-the-case": "CASE_KEY"}
     said = Content(role="user", parts=[Part(text="***DB_PASSWORD*** ***INDEX_TOKEN*** ***CASE_KEY*** ***NONE***")])
-    case = EvalCase(eval_id="a", conversation=[turn("in-the-case", "***INDEX_TOKEN***")])
+    case = EvalCase(eval_id="a", conversation=[turn("in-the-case", "***INDEX_TOKEN*** ***PROXY_TOKEN***")])
     masker = Masker(secrets, held={"DB_PASSWORD"})
     known = masker.placeholders(case)
     assert known == {"***CASE_KEY***"}

@@ -150,30 +150,34 @@ class Masker:
         """Prepares the placeholders.
 
         Args:
-            secrets: Values, or their names by value. Values of fewer than six characters are no secrets. Of a value of
-                several lines, each line is masked, too.
+            secrets: Values, or their names by value, separated by spaces: the first one is that of the placeholder, and
+                those of the others become it. Values of fewer than six characters are no secrets. Of a value of several
+                lines, each line is masked, too.
             held: Names of those that every agent has, see `revealed`.
         """
         names = dict(secrets) if isinstance(secrets, Mapping) else dict.fromkeys(secrets, "")
-        lines: dict[str, tuple[str, int]] = {}
-        for secret, name in names.items():
+        lines: dict[str, list[tuple[str, int]]] = {}
+        for secret, names_of_it in names.items():
             for number, line in enumerate(dict.fromkeys([secret, *secret.splitlines()])):
                 if len(line.strip()) >= _SHORTEST:
-                    lines.setdefault(line.strip(), (name, number))
+                    lines.setdefault(line.strip(), []).extend((name, number) for name in names_of_it.split(" "))
         # A name that contains a secret (`TOKEN=TOKEN`) can't stand for one.
         shown = {
             name: str(number) if any(line in name for line in lines) else name
-            for number, name in enumerate(sorted(set(names.values())))
+            for number, name in enumerate(sorted({name for places in lines.values() for name, _ in places}))
         }
         self._secrets: dict[str, str] = {}
         """Values by placeholder."""
         self._held: set[str] = set()
         forms: dict[str, _Form] = {}
-        for line, (name, number) in lines.items():
-            placeholder = f"{MASK}{shown[name]}{f':{number}' if number else ''}{MASK}" if name else MASK
+        for line, places in lines.items():
+            placeholder, *others = dict.fromkeys(
+                f"{MASK}{shown[name]}{f':{number}' if number else ''}{MASK}" if name else MASK
+                for name, number in places
+            )
             self._secrets[placeholder] = line
-            self._held |= {placeholder} if name in held else set()
-            for value in (line, *_in_base64(line)):
+            self._held |= {placeholder} if any(name in held for name, _ in places) else set()
+            for value in (line, *_in_base64(line), *others):
                 forms.setdefault(value, _Form(value, placeholder))
         self._forms = list(forms.values())
         self._needles = {form.needle.encode() for form in self._forms}
@@ -244,7 +248,9 @@ class Masker:
 
     def placeholders(self, value: BaseModel) -> frozenset[str]:
         """Those of the secrets that are in it."""
-        return frozenset(placeholder for *_, placeholder in self._found(value.model_dump_json()))
+        said = value.model_dump_json()
+        # The placeholder itself gives away nothing, under whatever name.
+        return frozenset(name for start, _, name in self._found(said) if not said.startswith(MASK, start))
 
     def revealed(self, value: _Model, known: Collection[str] = ()) -> _Model:
         """Data with secrets where it has their placeholders: for the agent, and for computing numbers.

@@ -105,7 +105,7 @@ def masker_of(
     given = child_environment(environ, allow_list(agent_env))
     # Also the credentials that it does not get: an agent of the same user can still read the file.
     secrets |= secrets_in(installer_environment(environ) | given | credentials)
-    held = {secrets[value] for value in secrets_in(given)} if all_here else ()
+    held = {name for value in secrets_in(given) for name in secrets[value].split()} if all_here else ()
     return Masker(secrets, held)
 
 

@@ -194,7 +194,7 @@ class SelfCheck:
     scores: tuple[tuple[str, float | None, float | None], ...] = ()
     """Name, score and threshold of each criterion that needs no model. None: there is no score."""
     reasons: tuple[str, ...] = ()
-    """Why criteria have no score."""
+    """Why criteria have no score, or turns a low one."""
     others: tuple[str, ...] = ()
     """Criteria that need a judge or the agent's code."""
 
@@ -249,6 +249,7 @@ def self_check(
         calls_visible: False if the agent's tool calls are not known.
     """
     from agent_eval.criteria import Conversation, NotEvaluated, build, calls_not_visible, supported
+    from agent_eval.report.phrases import text
 
     conversation = Conversation(case=case, actual=turns, expected=case.conversation, calls_visible=calls_visible)
     scores: list[tuple[str, float | None, float | None]] = []
@@ -260,10 +261,16 @@ def self_check(
         scorer = build(criterion)
         result = calls_not_visible(scorer, conversation) or asyncio.run(scorer.score(conversation))
         if isinstance(result, NotEvaluated):
-            reasons.append(f"{criterion.name}: {result.message}")
+            reasons.append(f"{criterion.name}: {text(result.reason)}")
             scores.append((criterion.name, None, criterion.threshold))
         else:
             scores.append((criterion.name, result.score, criterion.threshold))
+            reasons += [
+                f"{criterion.name}: turn {finding.turn + 1}: {why if isinstance(why, str) else text(why)}"
+                for finding in result.findings
+                if (result.score or 0.0) < (criterion.threshold or 0.0)
+                for why in finding.why[:1]
+            ]
     return SelfCheck(
         config=config.source or "ADK's default criteria",
         scores=tuple(scores),

@@ -260,7 +260,8 @@ def masks_in(cases: Sequence[EvalCase], name: str) -> list[Problem]:
             severity=Severity.WARNING,
             code="record-masked",
             message=f"The case `{case.eval_id}` has `{MASK}`, which may stand for a secret.",
-            hint="Change the expectation: the agent's answer will differ, or remove the case.",
+            hint="Answers have it, too, where the agent's variable of that name has the secret. If it has none in CI, "
+            "change the expectation, or remove the case.",
             file=name,
         )
         for case in cases

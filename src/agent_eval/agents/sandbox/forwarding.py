@@ -334,14 +334,15 @@ def secrets_in(environment: Mapping[str, str]) -> dict[str, str]:
     secret members of a Google credentials file.
 
     Returns:
-        The names by value, which the Masker takes: that of the variable, with a number for each further value of it. A
-        value has the same name whatever else is set, unless an earlier variable in the alphabet has the same value.
+        The names by value, which the Masker takes: those of its variables in the order of the alphabet, separated by
+        spaces; each with a number for each further value of the variable.
     """
     secrets: dict[str, str] = {}
     for name, value in sorted(environment.items()):
         found = [each for each in dict.fromkeys(_secrets_of(name, value)) if each.strip()]
         for number, secret in enumerate(found, 1):
-            secrets.setdefault(secret, name if number == 1 else f"{name}.{number}")
+            label = name if number == 1 else f"{name}.{number}"
+            secrets[secret] = f"{secrets[secret]} {label}" if secret in secrets else label
     return secrets
 
 

@@ -121,7 +121,8 @@ def capitals_differ(wanted: str, got: str) -> str:
 
 
 def reference_without_words(*, blank: bool) -> str:
-    return f"the reference has {_content(blank=blank)}; any answer scores 0 (as in ADK)"
+    other = "; `response_similarity` scores 1 if both have none" if blank else ""
+    return f"the reference has {_content(blank=blank)}; any answer scores 0 (as in ADK{other})"
 
 
 def answer_without_words(*, blank: bool) -> str:

@@ -1,7 +1,8 @@
-"""Asks the server that a message names, with the class of ADK that it names: `http URL`."""
+"""Asks the server that a message names, with the class of ADK that it names: `http URL`, or `http URL TOOL`."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -26,23 +27,33 @@ OPENAPI = _imported("tools.openapi_tool.openapi_spec_parser.openapi_toolset")
 A2A = _imported("agents.remote_a2a_agent")
 
 
-def _script(said: str, count: int, request: Any) -> Any:
+def _script(tool: str, said: str, count: int, request: Any) -> Any:
     """Calls the tool if it is offered, and says what came."""
     if count:
         return reply(text(f"got {request.contents[-1].parts[0].function_response.response}"))
-    return reply(call("echo", text="hi")) if "echo" in request.tools_dict else reply(text("no tool"))
+    return reply(call(tool, text="hi")) if tool in request.tools_dict else reply(text("no tool"))
 
 
-def _mcp(parameters: Any) -> Any:
-    return LlmAgent(name="asking", model=scripted(_script), tools=[TOOLSET.McpToolset(connection_params=parameters)])
+def _asking(tool: str, toolset: Any) -> Any:
+    return LlmAgent(name="asking", model=scripted(functools.partial(_script, tool)), tools=[toolset])
 
 
-def _http(url: str) -> Any:
-    return _mcp(MCP.StreamableHTTPConnectionParams(url=url, timeout=4, sse_read_timeout=4))
+def _mcp(parameters: Any, tool: str) -> Any:
+    return _asking(tool, TOOLSET.McpToolset(connection_params=parameters))
 
 
-def _sse(url: str) -> Any:
-    return _mcp(MCP.SseConnectionParams(url=url, timeout=4, sse_read_timeout=4))
+def _stdio(command: str, tool: str = "echo") -> Any:
+    program, *args = command.split(",")
+    server = importlib.import_module("mcp").StdioServerParameters(command=program, args=args)
+    return _mcp(MCP.StdioConnectionParams(server_params=server, timeout=15), tool)
+
+
+def _http(url: str, tool: str = "echo") -> Any:
+    return _mcp(MCP.StreamableHTTPConnectionParams(url=url, timeout=4, sse_read_timeout=4), tool)
+
+
+def _sse(url: str, tool: str = "echo") -> Any:
+    return _mcp(MCP.SseConnectionParams(url=url, timeout=4, sse_read_timeout=4), tool)
 
 
 def _rest(url: str) -> Any:
@@ -63,7 +74,7 @@ def _rest(url: str) -> Any:
         toolset = OPENAPI.OpenAPIToolset(spec_dict=spec, **more)
     except TypeError:  # before ADK refuses such addresses
         toolset = OPENAPI.OpenAPIToolset(spec_dict=spec)
-    return LlmAgent(name="asking", model=scripted(_script), tools=[toolset])
+    return _asking("echo", toolset)
 
 
 class _WithoutTls(httpx.AsyncHTTPTransport):
@@ -79,13 +90,13 @@ def _a2a(url: str) -> Any:
     return A2A.RemoteA2aAgent(name="remote", agent_card=url, httpx_client=client)
 
 
-_KINDS = {"http": _http, "sse": _sse, "rest": _rest, "a2a": _a2a}
+_KINDS = {"stdio": _stdio, "http": _http, "sse": _sse, "rest": _rest, "a2a": _a2a}
 
 
 class Asking(BaseAgent):  # type: ignore[misc]
     async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Any, None]:
-        kind, url = ctx.user_content.parts[0].text.split()
-        async for event in _KINDS[kind](url).run_async(ctx):
+        kind, *place = ctx.user_content.parts[0].text.split()
+        async for event in _KINDS[kind](*place).run_async(ctx):
             yield event
 
 
