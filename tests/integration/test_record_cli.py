@@ -262,10 +262,9 @@ def test_record_from__sessions_databases_results_and_recordings(repository: Repo
         said,
     ]
     (root / "frontend.json").write_text(json.dumps(session(frontend)), "utf-8")
-    shell.record("frontend/a.evalset.json", "--from", "frontend.json", code=1)
-    criteria = {"tool_trajectory_avg_score": 1.0, "response_similarity": 0.8}
-    (root / "frontend" / "test_config.json").write_text(json.dumps({"criteria": criteria}), "utf-8")
-    shell.record("frontend/b.evalset.json", "--from", "frontend.json", code=0)
+    for name, metric, code in (("a", "response_match_score", 1), ("b", "response_similarity", 0)):
+        repository.write({"frontend/test_config.json": {"criteria": {"tool_trajectory_avg_score": 1.0, metric: 0.8}}})
+        shell.record(f"frontend/{name}.evalset.json", "--from", "frontend.json", code=code)
     check("golden_record/from.txt", shell.text)
 
 
