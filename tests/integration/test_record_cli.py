@@ -254,13 +254,8 @@ def test_record_from__sessions_databases_results_and_recordings(repository: Repo
     # The turn that calls a frontend's tool has no text.
     call = {"functionCall": {"id": "c", "name": "pick", "args": {}}}
     result = {"functionResponse": {"id": "c", "name": "pick", "response": {"result": "red"}}}
-    asked, *_, said = turn()
-    frontend = [
-        asked,
-        stored_event("home", [call], longRunningToolIds=["c"]),
-        stored_event("user", [result], "e-2"),
-        said,
-    ]
+    frontend = [turn()[0], stored_event("home", [call], longRunningToolIds=["c"])]
+    frontend += [stored_event("user", [result]), stored_event("home", [{"text": "It is off."}])]
     (root / "frontend.json").write_text(json.dumps(session(frontend)), "utf-8")
     for name, metric, code in (("a", "response_match_score", 1), ("b", "response_similarity", 0)):
         repository.write({"frontend/test_config.json": {"criteria": {"tool_trajectory_avg_score": 1.0, metric: 0.8}}})
