@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,12 +123,17 @@ class Table:
     def pairwise(self) -> list[Cell]:
         """Few cells in which every two values that can meet do: greedy, and the same ones each time."""
         cells = self.cells()
-        open_pairs = {pair for cell in cells for pair in _pairs(cell)}
+        having: dict[Pair, list[int]] = defaultdict(list)
+        for at, cell in enumerate(cells):
+            for pair in _pairs(cell):
+                having[pair].append(at)
+        scores = Counter(at for places in having.values() for at in places)
         chosen = []
-        while open_pairs:
-            best = max(cells, key=lambda cell: sum(pair in open_pairs for pair in _pairs(cell)))
-            open_pairs.difference_update(_pairs(best))
-            chosen.append(best)
+        while having:
+            best = max(range(len(cells)), key=scores.__getitem__)
+            for pair in _pairs(cells[best]):
+                scores.subtract(having.pop(pair, ()))
+            chosen.append(cells[best])
         return chosen
 
     def cells_to_run(self, *, shared: Sequence[str] = ()) -> list[Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from history_samples import FILE, case, comparable, history_of, report
 from policy_texts import policy_of
 
+from agent_eval.gate.diff import compare
 from agent_eval.gate.evaluation import Compared, evaluate
 from agent_eval.gate.pairing import pair_up
 from agent_eval.gate.policy import Gate
@@ -18,11 +19,13 @@ from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.gate.verdict import Verdict
+from agent_eval.pipeline._regression import decision_report
+from agent_eval.pipeline.output import _finish
 from agent_eval.report.phrases import numbers_in_words, text
 from agent_eval.report.views.grouping import NO_NAME
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
-from agent_eval.results.report import CaseReport
+from agent_eval.results.report import CaseReport, Reason, RunReport
 
 MOST_STEPS = 50
 
@@ -64,6 +67,12 @@ class Story:
     pull_request: bool = True
     extra_runs: int = 40
     base_name: str = NO_NAME
+    base_outage: Reason | None = None
+
+    @property
+    def last(self) -> list[CaseReport]:
+        """The base branch's last run."""
+        return [*(self.make(name, values[-1], 0) for name, values in self.base.items()), *self.bases]
 
     def history(self) -> HistoryReport | None:
         days = max(map(len, self.base.values()), default=0)
@@ -85,6 +94,9 @@ class Played:
     verdict: Verdict
     spent: int
     compared: Compared | None
+    story: Story
+    cases: Sequence[CaseReport]
+    """The head's, with the policy applied."""
 
     @property
     def decision(self) -> DecisionReport:
@@ -124,14 +136,13 @@ def play(story: Story) -> Played:
         budget = Budget(extra_runs=story.extra_runs - spent, can_run_base=story.base_more is not None)
         step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials)
         if isinstance(step, DecisionReport):
-            last = [story.make(name, values[-1], 0) for name, values in story.base.items()]
             compared = Compared(
                 decision=with_replayed(step, cases, policy),
                 gathered=gathered,
                 base=history,
                 confirmations=made["head"],
                 base_runs=made["base"],
-                pairing=pair_up(cases, [*last, *story.bases], history=history.cases),
+                pairing=pair_up(cases, story.last, history=history.cases),
             )
             break
         for side, requested, source in (("head", step.head, story.more), ("base", step.base, story.base_more or {})):
@@ -144,9 +155,35 @@ def play(story: Story) -> Played:
                     if side == "head":
                         rounds[case_id, 1 + at] = number
     assert history is None or compared is not None, "it never decides"
-    verdict = evaluate(cases, policy, gate=story.gate, pull_request=story.pull_request, compared=compared)
+    verdict = evaluate(
+        cases,
+        policy,
+        gate=story.gate,
+        pull_request=story.pull_request,
+        compared=compared,
+        base_outage=story.base_outage,
+    )
     for reason in (*verdict.reasons, *verdict.notes, *(compared.decision.reasons if compared is not None else ())):
         reason.message = text(reason, story.base_name)
     for decided in compared.decision.cases if compared is not None else ():
         numbers_in_words(decided, story.base_name)
-    return Played(verdict=verdict, spent=sum(map(len, made.values())), compared=compared)
+    return Played(verdict=verdict, spent=sum(map(len, made.values())), compared=compared, story=story, cases=cases)
+
+
+def report_of(played: Played, *, on_inconclusive: Literal["fail", "pass"] = "fail", **facts: Any) -> RunReport:
+    """What was played as the report that a run of the gate makes of it."""
+    verdict, compared = played.verdict, played.compared
+    made = report(*played.cases).changed(
+        verdict=verdict.value,
+        reasons=list(verdict.reasons),
+        gate=verdict.mode,
+        blocking=list(verdict.blocking),
+        notices=[text(note, "main") for note in verdict.notes],
+        **facts,
+    )
+    if compared is not None:
+        made.comparison = compare(made, report(*played.story.last), compared.pairing, compared.base)
+        made.decision = decision_report(compared.decision, compared.gathered, compared.base)
+        made.confirmations, made.base_runs = list(compared.confirmations), list(compared.base_runs)
+    _finish(on_inconclusive, made)
+    return made
