@@ -124,10 +124,7 @@ def is_made_up(error: BaseException, call: ModelCall) -> bool:
     """Whether no request of a model call led to its error: neither names of classes nor words are evidence of one."""
     if any(_CLIENTS.search(_raised_in(cause)) for cause in causes(error)):
         return False
-    last = call.exchanges.last
-    if call.remote and not is_own(_raised_in(error)):
-        return False
-    return not (call.exchanges.left if last is None else last.failed)
+    return (not call.remote or is_own(_raised_in(error))) and not call.has_failed(list(causes(error)))
 
 
 def raised_by(error: BaseException) -> dict[str, Any]:

@@ -111,6 +111,8 @@ def watch() -> None:
     if "" not in _wrapped:
         _wrapped.add("")
         sys.addaudithook(_hear)
+        for cls in (http.client.HTTPConnection, http.client.HTTPSConnection):
+            _wrap(cls, "connect", _of_connection)
         _wrap(http.client.HTTPConnection, "getresponse", _of_connection)
         _wrap(concurrent.futures.ThreadPoolExecutor, "submit", _submitting)
         _wrap(threading.Thread, "start", _starting)
@@ -203,7 +205,7 @@ def _reading(body: Callable[..., Any]) -> Callable[..., Any]:
 def _of_connection(body: Callable[..., Any]) -> Callable[..., Any]:
     """Of urllib, and of other clients that are based on http.client."""
 
-    def getresponse(connection: Any, *args: Any, **options: Any) -> Any:
+    def ask(connection: Any, *args: Any, **options: Any) -> Any:
         exchanges = log.get()
         if exchanges is None:
             return body(connection, *args, **options)
@@ -216,7 +218,7 @@ def _of_connection(body: Callable[..., Any]) -> Callable[..., Any]:
             exchange.error = error
             raise
 
-    return getresponse
+    return ask
 
 
 def _within(exchanges: Exchanges | None, function: Callable[..., Any], *args: Any, **options: Any) -> Any:

@@ -280,6 +280,9 @@ class Host:
                     dumped = dump(event, EVENT_FIELDS)
                     if getattr(event, "output", None) is not None:  # Of a workflow's node: any object.
                         dumped["output"] = True
+                    call = turn.last_calls.get(event.author)
+                    if dumped.get("error_code") and call is not None and not (call.remote or call.has_failed()):
+                        dumped["unasked"] = True  # The code is no provider's.
                     self._channel.notify("event", {"turn": turn.number, "event": dumped})
             if turn.lost_servers:
                 raise ConnectionError  # The answer lacks what these servers would have said.

@@ -119,6 +119,13 @@ class ModelCall:
     def model(self) -> str:
         return str(getattr(self.request, "model", None) or self.name)
 
+    def has_failed(self, raised: list[BaseException] | None = None) -> bool:
+        """Whether the last request of the call failed; if that raised, whether it is among an error and its causes."""
+        last = self.exchanges.last
+        if last is None:
+            return self.exchanges.left
+        return last.failed if raised is None or last.error is None else last.error in raised
+
     def facts(self) -> dict[str, Any]:
         """The data for the gate if the call fails or the turn times out."""
         now = time.monotonic()
@@ -148,6 +155,7 @@ class Turn:
         self.failed_call: ModelCall | None = None
         self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # oldest first
         self.calls = 0  # completed model calls
+        self.last_calls: dict[str, ModelCall] = {}  # by agent
         self.asking_servers: dict[tuple[str, str], AskedServer] = {}  # by request
         self.lost_servers: dict[tuple[str, str], tuple[AskedServer, str]] = {}  # those without an answer, and why
         self.lost_toolsets: dict[tuple[str, str], BaseException] = {}  # by agent and name: what they raised
@@ -161,6 +169,8 @@ class Turn:
         self, kind: str, key: Any, agent: str, name: str, call_id: str | None = None, call: ModelCall | None = None
     ) -> Call:
         begun = self._open[kind, key] = Call(kind, agent, name, call_id, call)
+        if call is not None:
+            self.last_calls[agent] = call
         return begun
 
     def end(

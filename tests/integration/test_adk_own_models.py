@@ -86,6 +86,16 @@ class Own(BaseLlm):
             await asyncio.gather(*(CLIENT.get(what) for _ in range(3)))
         if kind == "after":
             yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="hi")]))
+        if kind in ("swallow", "swallows", "code"):
+            try:
+                what and (fetch(what) if kind == "swallow" else (await CLIENT.get(what)).raise_for_status())
+            except (OSError, httpx.HTTPError):
+                pass
+        if kind == "code":
+            yield LlmResponse(error_code="429", error_message="quota exceeded 429")
+            return
+        if kind.startswith("swallow"):
+            raise ValueError("bad credentials: user not in table")
         if kind in ("raise", "after"):
             raise RAISES[what]
         if kind in ("httpx", "own", "urllib", "executor", "thread", "raw"):
@@ -115,6 +125,10 @@ async def test_own_model__is_the_providers_failure_only_after_a_request(tmp_path
             expected[f"{how} http://127.0.0.1:9/"] = "provider"
         expected[f"raw {server.url}/"] = "provider"
         expected[f"wait {server.url}/200"] = ""
+        # What the class has made of a request that raised is another thing than what it raises later.
+        expected |= {f"{how} http://127.0.0.1:9/": "agent" for how in ("swallow", "swallows")}
+        expected |= {"code ": "agent", f"code {server.url}/200": "agent"}
+        expected |= {f"code {url}": "provider" for url in (f"{server.url}/429", "http://127.0.0.1:9/")}
         python = host_forks.command(adk_python())
         async with running("own", tmp_path / "logs", python=python, root=tmp_path) as agent:
 

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import gzip
 import json
+import os
+import subprocess
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -380,7 +382,7 @@ def test_surroundings__names_of_secrets_values_of_other_variables_and_versions(t
         python = AgentInterpreter(
             python=("python",), origin="", seconds=0.0, reused=True, versions=versions, environment={}
         )
-        return surroundings(replace(NO_PROCESS, sandbox=sandbox), Preparation(interpreter=python))
+        return surroundings(replace(NO_PROCESS, sandbox=sandbox), Preparation(interpreter=python), tmp_path / "root")
 
     usual = {"OPENAI_MODEL": "a", "MY_TOKEN": "one-secret", "PATH": "/bin", "HOME": "/root"}
     same = around(usual)
@@ -388,3 +390,19 @@ def test_surroundings__names_of_secrets_values_of_other_variables_and_versions(t
     assert around({**usual, "MY_TOKEN": "a-rotated-one"}) == same
     others = [{**usual, "OPENAI_MODEL": "b"}, {**usual, "OTHER": ""}, {"OPENAI_MODEL": "a"}]
     assert len({same, around(usual, "2"), *map(around, others)}) == 5
+
+    # Modules of a sibling, of a folder in the checkout that git ignores, and of an archive.
+    (tmp_path / "root").mkdir()
+    subprocess.run(["git", "init", "-q", str(tmp_path / "root")], check=True)
+    (tmp_path / "root" / ".gitignore").write_text("built\n", "utf-8")
+    for path in ("../lib", "built", "../lib/all.zip"):
+        modules = {**usual, "PYTHONPATH": f".{os.pathsep}{path}"}
+        (tmp_path / "root" / path).parent.mkdir(exist_ok=True, parents=True)
+        module = tmp_path / "root" / path if path.endswith(".zip") else tmp_path / "root" / path / "shared" / "a.py"
+        module.parent.mkdir(exist_ok=True, parents=True)
+        module.write_text("V = 1", "utf-8")
+        before = around(modules)
+        module.with_name("a.pyc").write_text("compiled", "utf-8")
+        assert around(modules) == before != same, path
+        module.write_text("V = 2", "utf-8")
+        assert around(modules) != before, path

@@ -7,9 +7,11 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.agents.messages import AgentDescribed
@@ -206,11 +208,23 @@ def forwarded(isolation: Isolation) -> dict[str, str]:
     }
 
 
-def surroundings(isolation: Isolation, prepared: Preparation) -> str:
-    """A hash of what decides answers beside files: variables (of secrets only the names), versions of packages."""
+def surroundings(isolation: Isolation, prepared: Preparation, root: Path, skip: Collection[Path] = ()) -> str:
+    """A hash of what decides answers beside the checkout's files: variables, packages, modules on PYTHONPATH.
+
+    Args:
+        isolation: The agents'. Of secret variables only the names count.
+        prepared: Has the interpreter with its packages.
+        root: The checkout.
+        skip: Directories to leave out, e.g. the output directory.
+    """
+    from agent_eval.runner import source_fingerprint
+
     variables = forwarded(isolation)
+    paths = isolation.sandbox.environment.get("PYTHONPATH", "").split(os.pathsep)
+    folders = {(root / path).resolve() for path in paths if path} - {root.resolve()}
+    modules = [source_fingerprint(folder, folder, skip=skip) for folder in sorted(folders)]
     versions = {} if prepared.interpreter is None else prepared.interpreter.versions
-    facts = [sorted(variables.items()), sorted(versions.items())]
+    facts = [sorted(variables.items()), sorted(versions.items()), modules]
     return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 

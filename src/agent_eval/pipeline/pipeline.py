@@ -248,7 +248,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
             until=until,
             tapes=planned.tapes,
             bill=planned.bill,
-            around=surroundings(isolation, prepared),
+            around=surroundings(isolation, prepared, settings.root, written_directories(settings)),
         )
         async with (
             open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,

@@ -105,8 +105,10 @@ def _line(name: str, content: str) -> bytes:
 
 def _files(top: Path) -> dict[str, str]:
     """The files below a directory, with git's hashes; "" for those that git has no hash of."""
+    if top.is_file():  # An archive of modules.
+        return {"": ""}
     try:
-        files = dict(_in_git(top))
+        files = dict(_in_git(top)) or dict.fromkeys(_walked(top), "")  # Git may ignore all of it.
     except (GitError, OSError):
         files = dict.fromkeys(_walked(top), "")
     folders = {name.rpartition("/")[0] for name in files}

@@ -283,7 +283,8 @@ class AdkSession:
                 collateral=self._shared,
                 served=self.host.served,
             ) from error
-        if failure := reported(invocation, ending_error(turn.events), who="The agent's last event"):
+        asked = not turn.events[-1].get("unasked")
+        if failure := reported(invocation, ending_error(turn.events), who="The agent's last event", asked=asked):
             failure.log_tail = self.host.log.tail() or None
             raise failure
         return invocation

@@ -237,6 +237,7 @@ def agent_error(
     traceback: str | None = None,
     server: ServerProcess | None = None,
     who: str = "The agent's server",
+    asked: bool = True,
 ) -> AgentFailure:
     """An error in the answer: the agent's own exception, that of its model's provider, or an overloaded server.
 
@@ -246,6 +247,7 @@ def agent_error(
         traceback: The agent's own traceback.
         server: Its process, if the gate started it.
         who: What reports it, if no name says what was raised.
+        asked: Whether a provider may have been asked. If not, no name and no word is one's.
     """
     names = tuple(name for name in names if name and not _NO_CODES.fullmatch(name))
     provider = any(map(_PROVIDER_CODES.fullmatch, names))
@@ -257,7 +259,7 @@ def agent_error(
     text = next((f"{name}: {text}" for name in names if name not in text), text)
     if _OVERLOADED_WORDS.search(message):
         return _without_capacity(text)
-    if provider:
+    if provider and asked:
         return AgentFailure(
             f"The agent's model provider failed: {text}.",
             kind=FailureKind.PROVIDER,
@@ -274,7 +276,12 @@ def agent_error(
 
 
 def reported(
-    invocation: Invocation, error: EventError | None, *, server: ServerProcess | None = None, who: str
+    invocation: Invocation,
+    error: EventError | None,
+    *,
+    server: ServerProcess | None = None,
+    who: str,
+    asked: bool = True,
 ) -> AgentFailure | None:
     """The failure of a turn that ended with an event that reports an error; None if that is how the model answered.
 
@@ -286,11 +293,12 @@ def reported(
         error: What its last event reports.
         server: The agent's process, if the gate started it.
         who: What reports it.
+        asked: Whether a provider may have been asked.
     """
     patterns = (_NO_CODES, _PROVIDER_CODES, _ERROR_CODES)
     if error is None or (error.code and not any(pattern.fullmatch(error.code) for pattern in patterns)):
         return None
-    failure = agent_error(error.message, names=(error.code,), server=server, who=who)
+    failure = agent_error(error.message, names=(error.code,), server=server, who=who, asked=asked)
     failure.unfinished = invocation
     return failure
 
