@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from agent_eval.gate.agent_changes import agent_changes
 from agent_eval.gate.agent_sources import MAX_FILE, Sources, source_hash
-from agent_eval.gate.changed_here import Before, HeadCode, note_changed_here
+from agent_eval.gate.cause_evidence import Before
+from agent_eval.gate.changed_here import HeadCode, note_changed_here
 from agent_eval.gate.changed_lines import Edit, changed_code, changed_lines, edits, within
 from agent_eval.gate.history._drift import drift, flakiness
 from agent_eval.gate.history.records import KEEP
@@ -524,7 +525,7 @@ def test_note_changed_here__each_cause_with_each_change() -> None:
     page = []
     for (name, head), (of, (home, causes, before)) in product(HEADS.items(), rounds.items()):
         seen = [found.model_copy(deep=True) for found in causes]
-        note_changed_here(seen, partial(always, [home]), code_of(name), partial(always, Before(tools=before)))
+        note_changed_here(seen, partial(always, [home]), code_of(name), partial(always, Before(tools={*before})))
         for found in seen:
             facts = found.data.model_dump(exclude_defaults=True, exclude={"place"})
             was = ", of a tool that was called before" * found.called_before + ", one of" * found.one_of

@@ -10,7 +10,8 @@ import pytest
 from report_samples import case, report
 
 from agent_eval.gate.agent_sources import Sources
-from agent_eval.gate.changed_here import HeadCode, merged, note_changed_here
+from agent_eval.gate.cause_evidence import Before
+from agent_eval.gate.changed_here import HeadCode, merged, note_changed_here, supported
 from agent_eval.gate.changed_lines import changed_code, changed_lines
 from agent_eval.report.phrases import cause_sentence, changed_here, next_step
 from agent_eval.report.views import view_of
@@ -129,7 +130,7 @@ def trace(number: str) -> dict:
 def route(node_input):
     return Event(route="trace" if "lost" in node_input else "top")
 ''',
-    "desk/plans.json": '{"a": {"price": 10},\n "b": {"price": 12.5}}\n',
+    "desk/plans.json": '{"a": {"price": 10},\n "basic": {"price": 12.5}}\n',
     ".github/workflows/evals.yml": "env:\n  DESK_FACTOR: '1'\n  OTHER: 'a'\n",
 }
 
@@ -169,10 +170,10 @@ BAIT = {
 }
 
 
-def cause(code: Any, agent: str = "desk", **data: Any) -> CauseReport:
+def cause(code: Any, agent: str = "desk", few: bool = False, **data: Any) -> CauseReport:
     counts, example = CauseCounts(total=1, having=1), CauseExample(case_id="a", run=0, turn=0)
     facts = CauseData(agent=agent, **data)
-    return CauseReport(code=code, data=facts, cases=["a"], failing=counts, passing=counts, example=example)
+    return CauseReport(code=code, data=facts, cases=["a"], failing=counts, passing=counts, example=example, few=few)
 
 
 Edits = Sequence[tuple[str, str, str]]
@@ -250,7 +251,7 @@ BREAKS: Mapping[str, tuple[Edits, CauseReport, str]] = {
     "a row of data": (
         [("desk/plans.json", "12.5", "13.5")],
         cause("tool-response", tool="plan_of", names=["price"], actual="13.5", expected="12.5"),
-        "changed here: desk/plans.json",
+        "changed here: desk/plans.json:2",
     ),
     "a variable of the workflow": (
         [(".github/workflows/evals.yml", "DESK_FACTOR: '1'", "DESK_FACTOR: '3'")],
@@ -269,7 +270,7 @@ BREAKS: Mapping[str, tuple[Edits, CauseReport, str]] = {
     ),
     "two places": (
         [("desk/tools.py", "(1 + VAT)", "(2 + VAT)"), ("desk/guards.py", '"first"', '"last"')],
-        cause("tool-response", tool="plan_of", names=["price"], actual="20", expected="10"),
+        cause("tool-response", tool="plan_of", names=["price"], actual="31", expected="10"),
         "one of these 2 changed places: desk/tools.py:13 (plan_of), desk/guards.py:6 (unify)",
     ),
 }
@@ -302,6 +303,65 @@ def test_note_changed_here__what_broke_and_nothing_else(bait: bool) -> None:
     assert found == wanted
 
 
+PRICE = cause("tool-response", tool="plan_of", names=["price"], actual="13.5", expected="12.5", few=True)
+QUIET = cause("tool-response", tool="top_up", names=["credited"], actual="7", expected="3", few=True)
+SKIPPED = cause("call-missing", tool="top_up", few=True)
+OFTEN = SKIPPED.model_copy(update={"repeated": True})
+ANSWER = cause("answer", actual="Tea is free.", expected="EUR is possible, too.", few=True)
+FORGOT = cause("answer", actual="Hello.", expected="Hello, Ada.", few=True)
+SEEN = cause("tool-response", tool="helper", names=["result"], actual='"No."', expected='"Yes."', few=True)
+RETYPED = cause("tool-response", tool="helper", names=["text"], actual="4.0", expected="4", few=True)
+FEW: Mapping[str, tuple[tuple[str, str, str], CauseReport, bool]] = {
+    "a value that the tool's data has": (("desk/plans.json", "12.5", "13.5"), PRICE, True),
+    "code of the tool": (("desk/tools.py", "amount * float(", "amount + float("), QUIET, True),
+    "another tool's code": (("desk/tools.py", '{"seen": number}', '{"found": number}'), QUIET, False),
+    "only other names": (("desk/tools.py", "total", "credited"), QUIET, False),
+    "a line that names the tool": (("desk/agent.py", "        tools.top_up,\n", ""), SKIPPED, True),
+    "words about the tool": (("desk/tools.py", "Adds credit.", "Gives credit."), SKIPPED, False),
+    "words about the tool, each run": (("desk/tools.py", "Adds credit.", "Gives credit."), OFTEN, True),
+    "the text of the answer": (("desk/agent.py", "EUR is possible, too.", "tea is free."), ANSWER, True),
+    "another line": (("desk/agent.py", "You are the desk.", "You are the bar, too."), ANSWER, False),
+    "a key of the state that an instruction has": (("desk/guards.py", '["currency"]', '["name"]'), FORGOT, True),
+    "an agent behind a tool": (("desk/helper.py", "Help a lot", "Never help"), SEEN, False),
+    "the same number there": (("desk/helper.py", "Help a lot", "Help, text"), RETYPED, True),
+}  # fmt: skip
+
+
+def test_supported__causes_of_few_cases_need_evidence() -> None:
+    desk = DESK.agents[0].model_copy(update={"instruction": "Say hello to {user:name?}, in {currency}."})
+    tree = DESK.model_copy(update={"agents": [desk, *DESK.agents[1:]]})
+    found = {}
+    for name, ((file, old, new), about, _) in FEW.items():
+        assert old in FILES[file], old
+        seen = about.model_copy(deep=True)
+        note_changed_here([seen], partial(always, [tree]), code_of({**FILES, file: FILES[file].replace(old, new)}))
+        found[name] = bool(supported([seen]))
+        assert supported([about.model_copy(update={"few": False})]), name
+    assert found == {name: kept for name, (*_, kept) in FEW.items()}
+
+
+def test_note_changed_here__rows_and_constants_in_order() -> None:
+    row = ("desk/plans.json", '{"a"', '{"other": {"price": 10},\n "a"')
+    renamed = ("desk/plans.json", '"basic": {"price"', '"basic": {"cost"')
+    body = ("desk/tools.py", "if row is None:", "if not row:")
+    case_only = ("desk/plans.json", '"basic"', '"Basic"')
+    vat = ("desk/tools.py", "VAT = 0.0", "VAT = 0.3")
+    shown = []
+    for changes, expected in (([row, vat], "10"), ([body, renamed], "12.5"), ([body, case_only], "12.5")):
+        head: dict[str, str | None] = dict(FILES)
+        for file, old, new in changes:
+            head[file] = (head[file] or "").replace(old, new)
+        seen = cause("tool-response", tool="plan_of", names=["unit"], actual="31", expected=expected)
+        before = Before(arguments={"basic"})
+        note_changed_here([seen], partial(always, [DESK]), code_of(head), partial(always, before))
+        shown.append(changed_here(seen))
+    assert shown == [
+        "one of these 2 changed places: desk/tools.py:4 (VAT), desk/plans.json",
+        "one of these 2 changed places: desk/plans.json:2, desk/tools.py:11 (plan_of)",
+        "one of these 2 changed places: desk/plans.json:2, desk/tools.py:11 (plan_of)",
+    ]
+
+
 def always(value: Any, _: CauseReport) -> Any:
     return value
 
@@ -313,19 +373,23 @@ def shifted(text: str) -> str:
 
 
 def code_of(head: Mapping[str, str | None]) -> HeadCode:
-    made = Sources(head.get, folder="desk")
-    files = {file for file in FILES.keys() | head.keys() if FILES.get(file) != head.get(file)}
+    return code_between(FILES, head, "desk")
+
+
+def code_between(base: Mapping[str, str], head: Mapping[str, str | None], folder: str) -> HeadCode:
+    made = Sources(head.get, folder=folder)
+    files = {file for file in base.keys() | head.keys() if base.get(file) != head.get(file)}
 
     def lines(of: Any, file: str) -> list[tuple[int, int]]:
         text = head.get(file)
-        return of(FILES.get(file), text) if file in files and text is not None else []
+        return of(base.get(file), text) if file in files and text is not None else []
 
     return HeadCode(
         sources=lambda _: made,
         changed=cache(lambda file: lines(changed_code if file.endswith(".py") else changed_lines, file)),
         changed_files=sorted(files),
         written=cache(lambda file: lines(changed_lines, file)),
-        texts=lambda file: (FILES.get(file), head.get(file)),
+        texts=lambda file: (base.get(file), head.get(file)),
         apart=True,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
@@ -104,7 +105,7 @@ class Case:
         return [recorded(number, made) for number, made in enumerate(runs)]
 
 
-def causes_of(cases: Sequence[Case]) -> list[CauseReport]:
+def causes_of(cases: Sequence[Case], *, few: bool = False) -> list[CauseReport]:
     run = report("failed", [each.report() for each in cases])
     by_id = {made.case_id: each for made, each in zip(run.cases, cases, strict=True)}
 
@@ -116,7 +117,7 @@ def causes_of(cases: Sequence[Case]) -> list[CauseReport]:
             expected=[each.invocation() for each in found.expected],
         )
 
-    return find_causes(run, runs_of)
+    return find_causes(run, runs_of, few=few)
 
 
 def broken(
@@ -427,6 +428,40 @@ def test_find_causes__on_a_page_and_in_any_order() -> None:
     check("golden_causes_found.txt", "\n".join(page) + "\n")
 
 
+@pytest.mark.parametrize("code", TABLE)
+def test_find_causes__of_one_case_only_for_who_asks_for_few(code: str) -> None:
+    cases = broken(1, lamp, TABLE[code])
+    assert causes_of(cases) == []
+    found = causes_of(cases, few=True)
+    assert code in {each.code for each in found} or code == "answer-change"
+    assert all(each.few and each.cases[0].endswith(":bad0") for each in found), found
+
+
+def test_find_causes__a_response_that_no_answer_shows_and_another_type() -> None:
+    def made(days: float, note: str) -> Make:
+        return lambda n: turn(call("plan", {"days": days, "note": note}), answer=f"Trip {n}: {days} days")
+
+    for good, bad in (
+        (made(4, "a"), made(4.0, "a")),
+        (made(4, "a"), lambda n: turn(*made(4, "b")(n).calls, answer="?")),
+    ):
+        found = causes_of(broken(1, good, bad), few=True)
+        assert [(each.code, each.data.tool) for each in found][-1] == ("tool-response", "plan")
+        again = causes_of(
+            [replace(each, head=[*each.head, *each.head], passes=[False, True]) for each in broken(1, good, bad)],
+            few=True,
+        )
+        assert again == [], "every run shows it"
+
+
+def test_find_causes__the_example_is_easy_to_type() -> None:
+    cases = broken(4, lamp, nothing_found)
+    for each, name in zip(cases, ("客房灯1", "a-long-name2", "short3", "longer-name4"), strict=False):
+        each.name = name
+    [found] = causes_of(cases)
+    assert found.example.case_id.endswith(":short3")
+
+
 # -- what broke, beside what is harmless, and noise
 
 
@@ -526,47 +561,57 @@ OFTEN = 0.4
 """How often a step of it is another than expected."""
 
 
-def other_answers(n: int, rng: random.Random) -> Turn:
+def other_answers(n: int, rng: random.Random, often: float = OFTEN) -> Turn:
     said = rng.choice(["I can't help with that.", "Sorry, please try again."])
-    return replace(visa(n), answer=said) if rng.random() < OFTEN else visa(n)
+    return replace(visa(n), answer=said) if rng.random() < often else visa(n)
 
 
-def skipped_calls(n: int, rng: random.Random) -> Turn:
-    calls = [each for each in visa(n).calls if rng.random() >= OFTEN]
+def skipped_calls(n: int, rng: random.Random, often: float = OFTEN) -> Turn:
+    calls = [each for each in visa(n).calls if rng.random() > often]
     made = {each.tool for each in calls}
     stay = f"You may stay {n} days" if "rules" in made else "I don't know how long you may stay"
     return turn(*calls, answer=f"{stay}, " + (f"the fee is {10 * n} euros." if "fee" in made else "nor the fee."))
 
 
-def other_arguments(n: int, rng: random.Random) -> Turn:
+def other_arguments(n: int, rng: random.Random, often: float = OFTEN) -> Turn:
     def asked_for(each: Call) -> Call:
         return replace(each, args={"country": rng.choice([f"LAND {n}", f"the land {n}"])})
 
-    return replace(visa(n), calls=[asked_for(each) if rng.random() < OFTEN else each for each in visa(n).calls])
+    return replace(visa(n), calls=[asked_for(each) if rng.random() < often else each for each in visa(n).calls])
 
 
-def random_tool(n: int, rng: random.Random) -> Turn:
-    fee = rng.randrange(5, 500)
+def random_tool(n: int, rng: random.Random, often: float = 1.0) -> Turn:
+    fee = rng.randrange(5, 500) if rng.random() < often else 10 * n
     answer = f"You may stay {n} days, the fee is {fee} euros."
     return turn(visa(n).calls[0], call("fee", {"euros": fee}, country=f"land {n}"), answer=answer)
 
 
-NOISE = (other_answers, skipped_calls, other_arguments, random_tool)
+Noise = Callable[..., Turn]
+NOISE: Sequence[Noise] = (other_answers, skipped_calls, other_arguments, random_tool)
 
 
-def claims_of_noise(noise: Callable[[int, random.Random], Turn], runs: int, rng: random.Random) -> list[CauseReport]:
-    """What is claimed of a run of 16 cases against another one, of the same agent."""
+def claims_of_noise(
+    noise: Noise,
+    runs: int,
+    rng: random.Random,
+    *,
+    on_base: int = 0,
+    often: float | None = None,
+    few: bool = False,
+) -> list[CauseReport]:
+    """What is claimed of a run of 16 cases against another one, of the same agent; `on_base`: its runs, if others."""
+    make = partial(noise, rng=rng, **({} if often is None else {"often": often}))
     cases = []
     for n in range(1, 17):
-        head, base = ([noise(n, rng) for _ in range(runs)] for _ in range(2))
+        head, base = [make(n) for _ in range(runs)], [make(n) for _ in range(on_base or runs)]
         passes = [each == visa(n) for each in head]
         case = Case(name=f"c{n:02d}", head=head, base=base, expected=[visa(n)], passed=all(passes), passes=passes)
         cases.append(case)
-    return causes_of(cases)
+    return causes_of(cases, few=few)
 
 
 @pytest.mark.parametrize("noise", NOISE)
-def test_find_causes__what_the_base_branch_does_as_well_is_noise(noise: Callable[[int, random.Random], Turn]) -> None:
+def test_find_causes__what_the_base_branch_does_as_well_is_noise(noise: Noise) -> None:
     """`benchmarks/cause_noise.py` counts how often."""
     rng = random.Random(1)
     assert [each.code for _ in range(6) for each in claims_of_noise(noise, 1, rng)] == []

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import PurePosixPath
 
 from agent_eval.gate.agent_sources import Definition, Sources
+from agent_eval.gate.cause_evidence import (
+    ANSWERS,
+    NONE,
+    ROW,
+    TIED,
+    VALUE,
+    WEAK,
+    WORD,
+    Before,
+    Told,
+    row_of,
+    told_by,
+)
 from agent_eval.gate.changed_lines import Edit, Lines, edits, within
 from agent_eval.results import AgentChangeCode, AgentFacts, AgentTree, CauseCounts, CauseReport, CauseSymptom, Place
 
@@ -42,16 +54,10 @@ _GRAPHS = frozenset({"edges", "nodes"})
 _VARIABLES = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 _KEPT = frozenset({"state", "load_artifact", "session"})
 """Attributes by which code reads what other code has kept."""
-_SHORT = 2
-"""Characters of words that say nothing."""
 _GONE = re.compile("|".join((r"no tool with\b", r"in the tools_dict", r"Tool '[^']*' not found")))
 """How google-adk answers a call of a tool that the agent doesn't have."""
 _OF_CALLS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
-_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|`([^`]*)`")
-_WORD = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?")
-_TOLD, _EQUAL, _WEAK = range(3)
-"""Evidence for a place: it has words of the cause; none; only the spelling of words differs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,13 +157,18 @@ class HeadCode:
         apps = [each for file in dict.fromkeys(files) for each in sources.locate(file, "app")]
         return self.of_code(sources.used(sources.passed(apps, "plugins")))
 
-    def evidence(self, place: Place, words: Set[str]) -> int:
-        """How much speaks for a place, by the words of a cause; the least number is the best."""
-        found = self.edits_of(place)
-        name = PurePosixPath(place.file).name.casefold()
-        if any(not words.isdisjoint(map(_plain, edit.words)) for edit in found) or name in words:
-            return _TOLD
-        return _WEAK if found and all(edit.is_spelling for edit in found) else _EQUAL
+    def weighed(self, place: Place, told: Told) -> tuple[int, Place]:
+        """How much speaks for a place, and the place; of a file of data the lines for which the most speaks."""
+        found, is_data = self.edits_of(place), place.first is None
+        if PurePosixPath(place.file).name.casefold() in told.named:
+            return VALUE, place
+        head = self.texts(place.file)[1] or ""
+        weights = [(told.weight(edit, row_of(head, edit) if is_data else None), edit) for edit in found]
+        least = min((weight for weight, _ in weights), default=NONE)
+        best = [edit for weight, edit in weights if weight == least]
+        if is_data and least <= TIED and len(best) == 1:
+            place = place.model_copy(update={"first": best[0].first, "last": best[0].last})
+        return (WORD if least > WORD and place.symbol.casefold() in told.symbols else least), place
 
     def edits_of(self, place: Place) -> list[Edit]:
         """What differs at a place."""
@@ -259,14 +270,6 @@ def definitions(sources: Sources, place: Place) -> list[Definition]:
     return found or sources.locate(place.file, place.symbol)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Before:
-    """What all of a cause's cases did before it shows."""
-
-    tools: Collection[str] = ()
-    agents: Collection[str] = ()
-
-
 def note_changed_here(
     causes: Sequence[CauseReport],
     trees: Callable[[CauseReport], Sequence[AgentTree]],
@@ -284,28 +287,45 @@ def note_changed_here(
     if not code.changed_files:
         return
     for cause in causes:
-        own, earlier, words = trees(cause), before(cause), _words(cause)
+        own, earlier, about_code = trees(cause), before(cause), _is_about_code(cause)
+        told = told_by(cause, own, earlier, about_code=about_code)
         ranked: list[tuple[int, Place]] = []
-        of = _of_a_tool if _is_about_code(cause) else _of_a_model
-        for near in zip(*(of(cause, tree, code, earlier) for tree in own), strict=True):
-            places = _distinct([*(place for _, place in ranked), *chain.from_iterable(near)])
-            ranked = [(code.evidence(place, words), place) for place in places]
-            if any(evidence < _WEAK for evidence, _ in ranked):
+        is_near = True
+        for near in zip(
+            *((_of_a_tool if about_code else _of_a_model)(cause, tree, code, earlier) for tree in own), strict=True
+        ):
+            found = [code.weighed(place, told) for place in _distinct(chain.from_iterable(near))]
+            ranked += [each for each in found if each[1] not in [place for _, place in ranked]]
+            if any(weight < WEAK for weight, _ in ranked):
                 break
-        ranked = sorted((each for each in ranked if each[0] < _WEAK), key=lambda each: each[0])[:MOST_PLACES]
+            is_near = False
+        ranked = sorted((each for each in ranked if each[0] < WEAK), key=lambda each: each[0])[:MOST_PLACES]
+        if cause.few and (not ranked or ranked[0][0] > _least(cause, told, own, is_near=is_near)):
+            continue
         shown = [(evidence, code.named(place)) for evidence, place in ranked]
         together: dict[tuple[int, str, str, int], Place] = {}
         for at, (evidence, place) in enumerate(shown):  # Lines of one function are one place.
-            key = (evidence, place.file, place.symbol, -at if place.gone or not place.symbol else 1)
+            key = (min(evidence, ROW), place.file, place.symbol, -at if place.gone or not place.symbol else 1)
             other = together.setdefault(key, place)
             if other is not place and None not in (other.first, place.first):
                 low, high = min(other.first or 1, place.first or 1), max(other.last or 1, place.last or 1)
                 together[key] = other.model_copy(update={"first": low, "last": high})
         cause.changed_here = list(together.values())
-        cause.one_of = len({evidence for evidence, *_ in [*together][:2]}) == 1 < len(together)
+        weights = [weight for weight, *_ in together]  # Above `WORD` all are alike.
+        cause.one_of = len(weights) > 1 and (weights[0] == weights[1] or weights[0] > WORD)
         others = [tool for tool in earlier.tools if tool != cause.data.tool]
         called = [place for tree in own for tool in others for place in code.of_tool(tree, tool)]
         cause.called_before = bool(ranked) and all(place in called for _, place in ranked)
+
+
+def supported(causes: Sequence[CauseReport]) -> list[CauseReport]:
+    """Without the causes of few cases that have no changed lines as evidence, or whose cases have a cause already."""
+    found: list[CauseReport] = []
+    for cause in causes:
+        explained = {case_id for each in found for case_id in each.cases}
+        if not cause.few or (cause.changed_here and not explained.issuperset(cause.cases)):
+            found.append(cause)
+    return found
 
 
 def merged(causes: Sequence[CauseReport]) -> list[CauseReport]:
@@ -320,9 +340,18 @@ def merged(causes: Sequence[CauseReport]) -> list[CauseReport]:
             found.append(cause)
             continue
         first.symptoms.append(CauseSymptom(code=cause.code, data=cause.data))
-        first.cases += cause.cases
+        first.cases += [case_id for case_id in cause.cases if case_id not in first.cases]
         first.failing = CauseCounts(total=first.failing.total, having=len(first.cases))
     return sorted(found, key=lambda cause: -len(cause.cases))
+
+
+def _least(cause: CauseReport, told: Told, trees: Iterable[AgentTree], *, is_near: bool) -> int:
+    """The evidence that a cause of few cases needs: code does the same again, models don't."""
+    if _is_about_code(cause):
+        is_model = any(agent.name == cause.data.tool for tree in trees for agent in tree.agents)
+        is_model &= all(before != now for before, now in told.numbers or [(0, 1)])
+        return (WORD if cause.repeated else VALUE) if is_model else NONE if is_near else VALUE
+    return WORD if cause.repeated and cause.code not in ANSWERS else VALUE
 
 
 def _is_about_code(cause: CauseReport) -> bool:
@@ -347,7 +376,7 @@ def _of_a_tool(cause: CauseReport, tree: AgentTree, code: HeadCode, before: Befo
     if is_gone:
         places += [place for agent in agents for place in code.of_agent(tree, agent)]
     others = [each for agent in agents for each in code.of_agent(tree, agent, _CALLBACKS)]
-    for tool in before.tools:
+    for tool in sorted(before.tools):
         uses, others = code.code_of(tree, tool), others + code.of_tool(tree, tool)
         if not {each.node for each in uses if isinstance(each.node, _VARIABLES)}.isdisjoint(each.node for each in own):
             places += code.of_code(uses)
@@ -367,31 +396,7 @@ def _of_a_model(cause: CauseReport, tree: AgentTree, code: HeadCode, before: Bef
     places += code.declarations(tree, parts)
     nodes = [(agent, tool.name) for agent in parts if not agent.model for tool in agent.tools]
     places += [place for agent, name in nodes for place in code.of_tool(tree, name, agent)]
-    yield places + [place for tool in before.tools for place in code.of_tool(tree, tool)]
-
-
-def _words(cause: CauseReport) -> set[str]:
-    """The words, names and numbers in which a cause differs from what was before."""
-    data, found = cause.data, [*cause.data.gone, *cause.data.new]
-    if cause.code == "exception":
-        quoted = [text for match in _QUOTED.findall(data.actual or "") for text in match if text]
-        found += quoted + [PurePosixPath(text).name for text in quoted]
-    elif cause.code == "sub-agent":
-        found += [data.actual or "", data.expected or ""]
-    elif data.actual is not None and data.expected is not None:
-        one, other = (Counter(_WORD.findall(text)) for text in (data.actual, data.expected))
-        found += [*(one - other), *(other - one)]
-    else:
-        found += _WORD.findall(data.actual or "")
-    if cause.code in {"call-missing", "call-extra", "tool-error"}:
-        found.append(data.tool)
-    plain = {_plain(text.casefold()) for text in found}
-    return {text for text in plain if len(text) > _SHORT or any(map(str.isdigit, text))}
-
-
-def _plain(word: str) -> str:
-    """Equal numbers are equal words."""
-    return f"{float(word):g}" if word.replace(".", "", 1).isdecimal() else word
+    yield places + [place for tool in sorted(before.tools) for place in code.of_tool(tree, tool)]
 
 
 def _distinct(places: Iterable[Place]) -> list[Place]:

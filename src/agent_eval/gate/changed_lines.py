@@ -20,7 +20,8 @@ Lines = Sequence[tuple[int, int]]
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _MOST_DIFFERING_LINES = 3_000
 """A longer part of a file that differs counts as changed as a whole."""
-_WORD = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?")
+_WORD = re.compile(r"[^\W\d]\w*|\d\w*(?:[.,:/-]\w+)*")
+_LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"|[\d\s.,:{}\[\]()]")
 _NAMED = re.compile(r"^\s*\w+\s*=\s*")
 _PROSE = re.compile(r"[^\W\d]+,? [^\W\d]+")
 _CODE = re.compile(r"[\[\](){}=]|\w\.\w|^\s*(?:return|yield|raise|del|import|from|assert|global|not|await)\b")
@@ -147,15 +148,22 @@ class Edit:
     new: Sequence[str]
 
     @property
-    def words(self) -> set[str]:
-        """The words, names and numbers that only one side has, or has more often."""
-        old, new = (Counter(_WORD.findall("\n".join(lines).casefold())) for lines in (self.old, self.new))
-        return {*(old - new), *(new - old)}
+    def words(self) -> tuple[set[str], set[str]]:
+        """The words, names and numbers that the base's lines have more often, and those that the head's have."""
+        old, new = (Counter(map(_plain, _WORD.findall("\n".join(lines)))) for lines in (self.old, self.new))
+        return {word.casefold() for word in old - new}, {word.casefold() for word in new - old}
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether it adds values to others, or rows to a table."""
+        before, after = (_LITERAL.sub("", "\n".join(lines)) for lines in (self.old, self.new))
+        is_row = not self.old and all("," in line and not _CODE.search(line) for line in self.new)
+        return not self.words[0] and bool(self.words[1]) and (before == after or is_row)
 
     @property
     def is_spelling(self) -> bool:
         """Whether words of a sentence are only written otherwise."""
-        old, new = (_WORD.findall("\n".join(lines).casefold()) for lines in (self.old, self.new))
+        old, new = (_words(lines) for lines in (self.old, self.new))
         lines = [_NAMED.sub("", line) for line in (*self.old, *self.new)]
         if len(old) != len(new) or any(_CODE.search(line) or not _PROSE.search(line) for line in lines):
             return False
@@ -164,6 +172,19 @@ class Edit:
             min(len(one), len(other)) > 3 and difflib.SequenceMatcher(None, one, other).ratio() >= _ALIKE
             for one, other in pairs
         )
+
+
+def tokens(texts: Iterable[str]) -> Counter[str]:
+    """The words, names and numbers of some texts. Equal numbers are equal words; a time is one."""
+    return Counter(map(_plain, _words(texts)))
+
+
+def _plain(word: str) -> str:
+    return f"{float(word):g}" if word.replace(".", "", 1).isdecimal() else word
+
+
+def _words(texts: Iterable[str]) -> list[str]:
+    return _WORD.findall("\n".join(texts).casefold())
 
 
 def edits(base: str, head: str) -> list[Edit]:

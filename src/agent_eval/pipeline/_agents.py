@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _MAX_BYTES = 1_000_000
 """Of a file of the repository that is compared."""
+_LONGEST_ARGUMENT = 200
 _INSTRUCTIONS = frozenset({"instruction", "global_instruction", "static_instruction"})
 
 
@@ -141,12 +142,12 @@ def add_changes(
         root: The directory that agent-eval works in, resolved.
         recording_of: Returns the recording of a run id; None if there is none.
     """
-    if not report.agents or report.shard is not None or not (base or report.causes):
-        return
     try:
-        _add_changes(report, base, ci, root, recording_of)
+        if report.agents and report.shard is None and (base or report.causes):
+            _add_changes(report, base, ci, root, recording_of)
     except Exception:
         _LOG.debug("The changes in the agent could not be found", exc_info=True)
+    report.causes = [cause for cause in report.causes if cause.changed_here or not cause.few]
 
 
 def _add_changes(
@@ -157,7 +158,9 @@ def _add_changes(
     recording_of: Callable[[str], Recording | None],
 ) -> None:
     from agent_eval.gate.agent_changes import agent_changes
-    from agent_eval.gate.changed_here import Before, HeadCode, merged, note_changed_here
+    from agent_eval.gate.cause_evidence import Before
+    from agent_eval.gate.causes import leaves
+    from agent_eval.gate.changed_here import HeadCode, merged, note_changed_here, supported
 
     commit = _base_commit(report, ci)
     difference = None if commit is None or not isinstance(ci.git, Git) else _Difference(ci.git, commit, root)
@@ -188,16 +191,24 @@ def _add_changes(
             {event.author for turn in recording.all_turns for event, _ in contents_of(turn.intermediate_data)}
             for recording in recordings
         ]
+        calls = [call for each in recordings for turn in each.all_turns for call in tool_calls(turn.intermediate_data)]
         return Before(
-            tools=sorted(set.intersection(*map(set, called)) if called else ()),
-            agents=sorted(set.intersection(*took_part) if took_part else ()),
+            tools=set.intersection(*map(set, called)) if called else set(),
+            agents=set.intersection(*took_part) if took_part else set(),
+            arguments={
+                text
+                for call in calls
+                if call.name == cause.data.tool
+                for text in leaves(call.args).values()
+                if isinstance(text, str) and len(text) <= _LONGEST_ARGUMENT
+            },
         )
 
     if difference is not None:
         changed = functools.partial(difference.lines, only_code=True)
         code = dataclasses.replace(code, changed=changed, written=difference.lines, texts=difference.texts, apart=True)
     note_changed_here(report.causes, trees, code, before)
-    report.causes = merged(report.causes)
+    report.causes = merged(supported(report.causes))
 
 
 def _called_before(recording: Recording, cause: CauseReport) -> frozenset[str]:

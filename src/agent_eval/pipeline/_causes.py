@@ -38,14 +38,14 @@ def add_causes(
         base: The base branch's results.
         output: The output directory, with the recordings of the base branch's runs that were made today.
     """
-    if report.shard is not None or sum(case.status == "failed" for case in report.cases) < 2:
+    if report.shard is not None or sum(case.status == "failed" for case in report.cases) < 1:
         return
     from agent_eval.gate.causes import find_causes
     from agent_eval.report.phrases import say
 
     try:
         with collector_paused(), contextlib.ExitStack() as stack:
-            report.causes = find_causes(report, _runs_of(report, plan, recording_of, base, output, stack))
+            report.causes = find_causes(report, _runs_of(report, plan, recording_of, base, output, stack), few=True)
     except Exception as error:
         _LOG.debug("The causes could not be found", exc_info=True)
         report.notices.append(say("causes-unknown", kind=type(error).__name__))

@@ -132,6 +132,8 @@ class CauseReport(ReportModel):
     """The base branch's runs of these cases; None if no recording of them is available."""
     repeated: bool = False
     """Whether every one of the cases ran more than once."""
+    few: bool = False
+    """Whether so few cases share it that only the evidence for `changed_here` tells it from chance."""
     example: CauseExample
     changed_here: list[Place] = Field(default_factory=list)
     """Lines of the agent's code that it depends on and the pull request changes: a place to look at."""

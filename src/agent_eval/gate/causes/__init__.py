@@ -18,6 +18,7 @@ from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.evalset.models import METRICS
 from agent_eval.gate.causes._differences import differences, nearest, unexpected
 from agent_eval.gate.causes._runs import Difference, Key, Side, side_of, side_of_case, side_of_run, tools_of
+from agent_eval.gate.causes._values import leaves
 from agent_eval.gate.stats import exact_p
 from agent_eval.results import (
     CaseReport,
@@ -30,11 +31,14 @@ from agent_eval.results import (
     RunScore,
 )
 
+__all__ = ["CaseRuns", "find_causes", "leaves"]
 _AT_END = 1_000_000
 """In place of a turn: after all of them."""
 _MOST_RUNS = 10
 """Runs of a case on each side that are compared."""
 _MOST_CAUSES = 20
+_PASSES, _QUIET = 3, 2
+"""Passes over the cases that have no cause yet: groups that are no chance, smaller ones, responses of tools alone."""
 _NOISE = 0.2
 """Share of the cases in which two runs of the base branch may differ by a key."""
 _PRECISION, _LEAST_PRECISION, _P = 0.8, 0.4, 0.05
@@ -131,10 +135,12 @@ class _Spectrum:
             return False
         return exact_p(having, self.failed, passing, self.passed) <= _P
 
-    def first(self, found: Sequence[Difference]) -> tuple[Difference, list[Key]] | None:
+    def first(self, found: Sequence[Difference], pass_: int) -> tuple[Difference, list[Key]] | None:
         """The first difference that counts, and the keys by which it does."""
         weak, usual = None, False
         for difference in found:
+            if difference.quiet if pass_ < _QUIET else not (difference.quiet or difference.weak or difference.ends):
+                continue
             usual = usual or any(map(self.is_usual, difference.keys))
             if difference.unless and not all(map(self.is_noise, difference.unless)):
                 continue
@@ -166,35 +172,42 @@ class _Judged:
     """What is no reason for a run to fail or pass: its `calls` or its `answer`."""
 
 
-def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns]) -> list[CauseReport]:
+def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns], *, few: bool = False) -> list[CauseReport]:
     """The causes that failing cases share, the largest group first.
 
     Args:
         report: The head's, with its cases and extra runs.
         runs_of: Returns the recordings of a case of the report. Only those of one case are in memory at once.
+        few: Also those of groups that may be chance, marked `few`: to be kept only with changed lines as evidence.
 
     Returns:
         Causes without `message`, `changed_here` and `called_before`.
     """
     cases = {case.case_id: case for case in _judged(report)}
-    if sum(not case.passed for case in cases.values()) < 2:
+    if sum(not case.passed for case in cases.values()) < (1 if few else 2):
         return []
     spectrum = _Spectrum()
     tools = {tool.name for tree in report.agents for agent in tree.agents for tool in agent.tools}
     # Passing cases first: their recordings name the tools.
     for case in sorted(cases.values(), key=lambda case: not case.passed):
         _look_at(spectrum, case, runs_of(case.case_id), tools)
-    _mark_starts(spectrum)
-    left = {case.case_id: case for case in spectrum.failing if case.starts}
     causes: list[CauseReport] = []
-    while len(causes) < _MOST_CAUSES and (best := _best(spectrum, list(left.values()))) is not None:
-        key, group = best
-        for explained in group:
-            del left[explained.case_id]
-        run, difference = group[0].starts[key]
-        data = _data(key, run, difference, runs_of(group[0].case_id), cases[group[0].case_id].agent, tools)
-        causes.append(_cause(spectrum, key, group, data))
-    return sorted(causes, key=lambda cause: -len(cause.cases))
+    for pass_ in range(_PASSES if few else 1):
+        _mark_starts(spectrum, pass_)
+        explained = {case_id for cause in causes if not cause.few for case_id in cause.cases}
+        left = {case.case_id: case for case in spectrum.failing if case.starts and case.case_id not in explained}
+        found: list[CauseReport] = []
+        while len(found) < _MOST_CAUSES and (best := _best(spectrum, list(left.values()), few=pass_ > 0)) is not None:
+            key, group = best
+            for explained_case in group:
+                del left[explained_case.case_id]
+            example = min(group, key=lambda case: (not case.case_id.isascii(), len(case.case_id)))
+            run, difference = example.starts[key]
+            agent = cases[example.case_id].agent
+            data = _data(key, run, difference, runs_of(example.case_id), agent, tools)
+            found.append(_cause(spectrum, key, group, data, example, few=pass_ > 0))
+        causes += sorted(found, key=lambda cause: -len(cause.cases))
+    return causes
 
 
 def _judged(report: RunReport) -> Iterator[_Judged]:
@@ -330,12 +343,12 @@ def _expected(recorded: CaseRuns) -> list[Side]:
     return [side_of_case(recorded.expected)] if recorded.expected else []
 
 
-def _mark_starts(spectrum: _Spectrum) -> None:
+def _mark_starts(spectrum: _Spectrum, pass_: int) -> None:
     for case in spectrum.failing:
         runs: Counter[Key] = Counter()
         places: dict[Key, tuple[int, Difference]] = {}
         for run, found in case.failing.items():
-            first = spectrum.first(found)
+            first = spectrum.first(found, pass_)
             if first is None:
                 continue
             difference, keys = first
@@ -343,10 +356,11 @@ def _mark_starts(spectrum: _Spectrum) -> None:
             for key in keys:
                 places.setdefault(key, (run, difference))
         judged = min(case.runs, _MOST_RUNS)
-        case.starts = {key: place for key, place in places.items() if 2 * runs[key] >= judged}
+        least = judged if pass_ else judged / 2
+        case.starts = {key: place for key, place in places.items() if runs[key] >= least}
 
 
-def _best(spectrum: _Spectrum, cases: Sequence[_Case]) -> tuple[Key, list[_Case]] | None:
+def _best(spectrum: _Spectrum, cases: Sequence[_Case], *, few: bool) -> tuple[Key, list[_Case]] | None:
     """The key that explains the most of these cases and the fewest passing ones, and the cases."""
     groups: dict[Key, list[_Case]] = {}
     for case in cases:
@@ -354,7 +368,7 @@ def _best(spectrum: _Spectrum, cases: Sequence[_Case]) -> tuple[Key, list[_Case]
             groups.setdefault(key, []).append(case)
     ranked = []
     for key, group in groups.items():
-        if not spectrum.counts(key, len(group)) or not _is_group(key, group):
+        if not spectrum.counts(key, len(group)) or not _is_group(key, group, few=few):
             continue
         ochiai = len(group) / sqrt(len(cases) * (len(group) + spectrum.against(key)))
         places = [case.starts[key][1] for case in group]
@@ -367,13 +381,17 @@ def _best(spectrum: _Spectrum, cases: Sequence[_Case]) -> tuple[Key, list[_Case]
     group = groups[key]
     shared = [name for name in group[0].starts if all(name in case.starts for case in group)]
     order = {name: number for number, name in enumerate(group[0].starts[key][1].keys)}
-    named = min((name for name in shared if name in order and _is_group(name, group)), key=order.__getitem__)
+    named = min((name for name in shared if name in order and _is_group(name, group, few=few)), key=order.__getitem__)
     return named, group
 
 
-def _is_group(key: Key, group: Sequence[_Case]) -> bool:
-    """Whether enough cases share it to be no coincidence."""
+def _is_group(key: Key, group: Sequence[_Case], *, few: bool) -> bool:
+    """Whether enough cases share it to be no coincidence; `few`: whether its changed lines may show that it is none."""
     code = key[0]
+    if few:
+        return code not in {"criterion", "deadline", "toolset"} and not any(
+            case.starts[key][1].unless for case in group
+        )
     if code in {"answer", "answer-change"} and len({case.starts[key][1].expects for case in group}) < 2:
         return False
     least = 3 if code in _STRONG or (code == "call-argument" and any(key[3:])) else 4
@@ -397,8 +415,10 @@ def _data(key: Key, run: int, difference: Difference, recorded: CaseRuns, agent:
     return next(each.data[key] for each in found if each.at == difference.at and key in each.data)
 
 
-def _cause(spectrum: _Spectrum, key: Key, group: Sequence[_Case], data: CauseData) -> CauseReport:
-    run, difference = group[0].starts[key]
+def _cause(
+    spectrum: _Spectrum, key: Key, group: Sequence[_Case], data: CauseData, shown: _Case, *, few: bool
+) -> CauseReport:
+    run, difference = shown.starts[key]
     base_runs = [keys for case in group for keys in spectrum.base_runs[case.case_id]]
     base = CauseCounts(total=len(base_runs), having=sum(key in keys for keys in base_runs))
     return CauseReport.model_validate(
@@ -410,8 +430,9 @@ def _cause(spectrum: _Spectrum, key: Key, group: Sequence[_Case], data: CauseDat
             "passing": CauseCounts(total=spectrum.passed, having=spectrum.passing[key]),
             "base": base if base_runs else None,
             "repeated": _repeated(group),
+            "few": few,
             "example": CauseExample(
-                case_id=group[0].case_id,
+                case_id=shown.case_id,
                 run=run,
                 turn=0 if difference.at[0] == _AT_END else difference.at[0],
                 call=None if key[0] in _LAST else difference.call,

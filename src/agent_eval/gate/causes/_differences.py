@@ -41,11 +41,15 @@ def nearest(run: Side, others: Sequence[Side]) -> list[Difference]:
     best: list[Difference] | None = None
     for other in others:
         found = differences(run, other)
-        if best is None or len(found) < len(best):
+        if best is None or _count(found) < _count(best):
             best = found
         if not best:
             break
     return best or []
+
+
+def _count(found: Sequence[Difference]) -> tuple[int, int]:
+    return sum(not each.quiet for each in found), len(found)
 
 
 def differences(run: Side, other: Side) -> list[Difference]:
@@ -291,7 +295,7 @@ def _paired_response(number: int, i: int, j: int, run: Side, other: Side) -> Dif
     if there.waits:
         return _response(number, j, call)
     before, now = values.normal(there.response), values.normal(call.response)
-    if before == now:
+    if values.json_text(before) == values.json_text(now):  # 4 is not 4.0 in an answer.
         return None
     passed = _passed_on(number, i, j, run, other)
     later = zip(run.turns[number:], other.turns[number:], strict=False)
@@ -302,15 +306,18 @@ def _paired_response(number: int, i: int, j: int, run: Side, other: Side) -> Dif
     if found is not None:
         is_weak = found.keys[0][0] == "tool-empty" and not used and run.error is None
         return dataclasses.replace(found, ends=not is_weak, weak=is_weak)
-    if not used:
-        return None
     tool = call.call.name or ""
     names = tuple(sorted({str(path[0]) for path in used if path and isinstance(now, dict)}))[:_MOST_NAMES]
+    if not used:
+        names = values.differing(before, now)[:_MOST_NAMES]
     data: dict[Key, CauseData] = {}
-    for key in [("tool-response", tool, names)] * bool(names) + [("tool-response", tool)]:
+    keys: list[Key] = [("tool-response", tool, names)] * bool(names) + [("tool-response", tool)]
+    for key in keys if used else [("tool-response", tool, names, "quiet")]:
         shown = _shown(key[2:] and names, call.response, there.response)
         data[key] = CauseData(agent=call.agent, tool=tool, names=list(key[2:] and names), **shown)
-    return Difference(at=(number, j + 0.1), keys=tuple(data), data=data, ends=bool(passed), weak=not passed)
+    return Difference(
+        at=(number, j + 0.1), keys=tuple(data), data=data, ends=bool(passed), weak=not passed, quiet=not used
+    )
 
 
 def _answer(number: int, turn: Turn, there: Turn, quoted: Sequence[Any]) -> Difference | None:

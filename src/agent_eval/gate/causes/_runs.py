@@ -39,6 +39,8 @@ class Difference:
     """Whether what comes later follows from it, so that nothing is claimed if it does not count itself."""
     weak: bool = False
     """Whether it is claimed only if nothing later counts: it is seen in the answer alone."""
+    quiet: bool = False
+    """Whether nothing of it is seen later, so that only changed lines make it a cause."""
     unless: tuple[Key, ...] = ()
     """It matters only if these keys are noise: it follows from what they stand for."""
     expects: str = ""

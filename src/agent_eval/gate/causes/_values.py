@@ -79,7 +79,8 @@ def differing(one: Any, other: Any) -> tuple[str, ...]:
     if not isinstance(one, dict) or not isinstance(other, dict):
         return ()
     missing = object()
-    return tuple(sorted(name for name in {*one, *other} if one.get(name, missing) != other.get(name, missing)))
+    pairs = ((name, one.get(name, missing), other.get(name, missing)) for name in {*one, *other})
+    return tuple(sorted(name for name, *sides in pairs if sides[0] != sides[1] or type(sides[0]) is not type(sides[1])))
 
 
 def leaves(value: Any, path: Path = ()) -> dict[Path, Any]:
