@@ -522,8 +522,10 @@ def fork_without_key() -> Situation:
 
 def replayed_in_part() -> Situation:
     """Most cases are replayed; one is live and fails."""
-    head = [*map(replayed, fine_cases()), wrong_room()]
-    run_report = pull_request("failed", head, [*fine_cases(), good(wrong_room().eval_id)])
+    live = wrong_room()
+    fine = [*(item for item in fine_cases() if item.eval_id != live.eval_id), good("thermostat_down")]
+    head = [*(replayed(item.model_copy(deep=True)) for item in fine), live]
+    run_report = pull_request("failed", head, [*fine, good(live.eval_id)])
     run_report.options = {"replay": "missing-live"}
     calls, total = 2 * (len(head) - 1), len(head)
     asked = 'The first difference is in instruction: "Be <b>kind</b>." on the tape, "Be *rude* | `now`." now'

@@ -26,7 +26,7 @@ from agent_eval.report.views._causes import has_cause
 from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, usage_line, usage_report
 from agent_eval.report.views.case import case_view, findings, reason_lines, rows
 from agent_eval.report.views.digest import close_vote_notes, has_crashed, metric_rows, not_run_groups
-from agent_eval.report.views.grouping import ChangeKind, View, view_of
+from agent_eval.report.views.grouping import View, view_of
 from agent_eval.report.views.numbers import (
     count_text,
     duration_text,
@@ -38,6 +38,7 @@ from agent_eval.report.views.numbers import (
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.decision import CaseDecisionReport, CaseRunsReport, DecisionReport, SuiteTestReport
 from agent_eval.results.origin import CaseStatus, CaseWord, GateMode
+from agent_eval.results.outcome import Trend
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseUsageReport, MetricReport, Reason, RunReport, TurnEvidence
 
@@ -267,10 +268,10 @@ def kind_of(
     base: tuple[int, int],
     outcome: Literal["failed", "inconclusive"] = "failed",
     p_value: float | None = None,
-) -> tuple[ChangeKind, str]:
+) -> tuple[Trend, str]:
     named = case("a", "failed").model_copy(update={"case_id": "a"})
     view = seen(decided(outcome, word_of(named, word, head, base, p_value=p_value)))
-    return view.kind("a"), change_label(view.report.cases[0], view)[0]
+    return view.outcomes["a"].trend, change_label(view.report.cases[0], view)[0]
 
 
 def fresh(**more: Any) -> str:
@@ -279,7 +280,7 @@ def fresh(**more: Any) -> str:
     item = CaseDecisionReport(case_id="a", metric="pass", word="suspicious", again=True, **means)
     runs = CaseRunsReport(case_id="a", head_passed=3, head_runs=4, base_passed=22, base_runs=22)
     cases = [item.model_copy(update=more)]
-    return seen(DecisionReport(outcome="failed", alpha=0.05, cases=cases, runs=[runs])).kind("a")
+    return seen(DecisionReport(outcome="failed", alpha=0.05, cases=cases, runs=[runs])).outcomes["a"].trend
 
 
 def test_case_words__by_what_fresh_runs_show() -> None:

@@ -11,7 +11,7 @@ import pytest
 from agent_eval.api import CaseResult, EngineOutcome
 from agent_eval.core.text import harmless, plural, shorten
 from agent_eval.report.phrases import headline, next_step, next_text, other_reasons
-from agent_eval.report.views import grouping, one_line, reason_lines, view_of
+from agent_eval.report.views import one_line, reason_lines, view_of
 from agent_eval.results import CaseReport, RunReport
 
 _LONGEST_REASON = 300
@@ -69,10 +69,10 @@ def _kind(case: CaseReport, report: RunReport) -> tuple[Literal["pass", "fail", 
     if case.status == "errored":
         # With on-inconclusive=pass, or where the gate only advises, an outage does not fail the session.
         return "skip" if report.exit_code == 0 else "error", reason, ""
-    blocking = grouping.blocking_ids(report)
+    outcome = view_of(report).outcomes[case.case_id]
     if case.status == "failed":
-        return "fail", reason, f"does not block: {reason}" if grouping.is_excused(case, report, blocking) else ""
-    if case.case_id in blocking:
+        return "fail", reason, f"does not block: {reason}" if outcome.excused else ""
+    if outcome.blocks:
         return "fail", "worse than on the base branch", ""
     return "pass", "", ""
 
@@ -117,13 +117,13 @@ def session_fails(outcome: EngineOutcome, passed_again: Set[str]) -> bool:
 
 def _responsible(report: RunReport) -> set[str]:
     """The cases because of which the verdict is not green; empty if it is for another reason."""
-    blocking = grouping.blocking_ids(report)
-    unsettled = {
+    outcomes = view_of(report).outcomes
+    return {
         case.case_id
         for case in report.cases
-        if case.status in {"failed", "errored", "not_run"} and not grouping.is_excused(case, report, blocking)
+        if outcomes[case.case_id].blocks
+        or (case.status in {"failed", "errored", "not_run"} and not outcomes[case.case_id].excused)
     }
-    return unsettled | {case.case_id for case in report.cases if case.case_id in blocking}
 
 
 def write_summary(

@@ -169,9 +169,9 @@ def counts(facts: Facts) -> dict[str, int]:
         "quarantined": totals.quarantined,
         "newly_failing": changes.get("newly_failing", 0),
         "fixed": sum(map(facts.is_fixed, report.cases)),
-        "suspected": sum(facts.view.is_suspected(case) for case in report.cases),
-        "blocking": len(facts.view.blocking),
-        "flaky": sum(facts.view.is_flaky(case) for case in report.cases),
+        "suspected": sum(facts.view.standing(case) == "suspected" for case in report.cases),
+        "blocking": sum(outcome.would_block for outcome in facts.view.outcomes.values()),
+        "flaky": sum(outcome.is_flaky for outcome in facts.view.outcomes.values()),
     }
 
 

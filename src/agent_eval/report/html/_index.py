@@ -105,7 +105,7 @@ class Index:
                 "block": block,
                 "removed": 0,
             },
-            attention(facts, case),
+            facts.view.outcomes[case.case_id].rank,
         )
 
     def add_removed(self, change: CaseComparison, block: int) -> None:
@@ -159,7 +159,9 @@ class Index:
         """The part of the list: the number of its cause; then, without one, what needs attention and what doesn't."""
         number = self._causes.number(case.case_id)
         calm = (
-            case.status == "passed" and attention(self.facts, case) > _CALM and "flaky" not in tags_of(self.facts, case)
+            case.status == "passed"
+            and self.facts.view.outcomes[case.case_id].rank > _CALM
+            and "flaky" not in tags_of(self.facts, case)
         )
         return number if number is not None else self._causes.count + calm
 
@@ -209,36 +211,16 @@ _CALM, _REMOVED = 7, 12
 _NO_BASE: dict[str, int] = {"base_passed": 0, "base_runs": 0}
 
 
-def attention(facts: Facts, case: CaseReport) -> int:
-    """The group of a case in the needs-attention order; 0 comes first."""
-    change = facts.change(case.case_id)
-    kind = facts.view.kind(case.case_id)
-    if case.case_id in facts.view.blocking:
-        return 0
-    if kind == "regression" or (change is not None and change.change == "newly_failing" and not facts.view.decided):
-        return 1
-    if case.status == "failed" and kind not in {"suspected regression", "flaky", "passed again"}:
-        return 2
-    groups = {"errored": 3, "quarantined": 6, "not_run": 7}
-    if case.status in groups:
-        return groups[case.status]
-    if kind == "suspected regression":
-        return 4
-    if kind in {"flaky", "passed again"}:
-        return 5
-    return 8 if kind == "better" or (change is not None and change.change == "fixed") else 9
-
-
 def tags_of(facts: Facts, case: CaseReport) -> list[str]:
     """Tags for search and filters, in a fixed order."""
     change = facts.change(case.case_id)
-    kind = facts.view.kind(case.case_id)
+    outcome = facts.view.outcomes[case.case_id]
     flaky = any(item.flakiness is not None for item in facts.view.decisions.get(case.case_id, ()))
     tags = {
-        "blocking": case.case_id in facts.view.blocking,
-        "regression": case.case_id in facts.regressions,
-        "suspected": facts.view.is_suspected(case),
-        "flaky": kind in {"flaky", "passed again"} or flaky,
+        "blocking": outcome.would_block,
+        "regression": outcome.standing == "regression",
+        "suspected": outcome.standing == "suspected",
+        "flaky": outcome.is_flaky or flaky,
         "quarantined": case.status == "quarantined",
         "fixed": facts.is_fixed(case),
         "new": change is not None and change.change == "added",
@@ -251,7 +233,7 @@ def tags_of(facts: Facts, case: CaseReport) -> list[str]:
 
 def word_of(facts: Facts, case_id: str) -> str | None:
     """The word of the statistical decision for the case's most significant metric; None if it is unchanged."""
-    return page_word(facts.view.word(case_id)) if case_id in facts.view.decisions else None
+    return page_word(facts.view.outcomes[case_id].word) if case_id in facts.view.decisions else None
 
 
 def metric_table(facts: Facts) -> list[dict[str, Any]]:

@@ -185,20 +185,19 @@ class Facts:
     @cached_property
     def regressions(self) -> frozenset[str]:
         """The cases that the headline counts as regressions, suspected ones left out."""
-        worse = self.view.groups.worse
-        return frozenset(case.case_id for case in worse if not self.view.is_suspected(case))
+        return frozenset(case.case_id for case in self.report.cases if self.view.standing(case) == "regression")
 
     def is_fixed(self, case: CaseReport) -> bool:
         """Whether a case is better than on the base branch by the statistics: passing once more is no evidence."""
-        return self.view.kind(case.case_id) == "better"
+        return self.view.outcomes[case.case_id].trend == "better"
 
     def needs_attention(self, case: CaseReport) -> bool:
         """Whether a case did not pass, or differs from the base branch."""
         change = self.change(case.case_id)
         return (
             case.status != "passed"
-            or case.case_id in self.view.blocking
-            or self.view.kind(case.case_id) != ""
+            or self.view.outcomes[case.case_id].would_block
+            or self.view.outcomes[case.case_id].trend != ""
             or (change is not None and change.change in {"newly_failing", "fixed", "added"})
         )
 

@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from agent_eval.core.text import plural
 from agent_eval.report.html._header import counts
-from agent_eval.report.html._index import attention
 from agent_eval.report.html._packing import shown
 from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.views import case_name, first_difference, location, run_note
@@ -85,7 +84,7 @@ def _cases(facts: Facts, detail: CaseDetail) -> Markup:
         return first_difference(case)
 
     cases = [case for case in facts.report.cases if facts.needs_attention(case)]
-    cases.sort(key=lambda case: attention(facts, case))
+    cases.sort(key=lambda case: facts.view.outcomes[case.case_id].rank)
     rows = [
         (_STATES[case.status], case_name(case), location(case.file, case.line), why(case)) for case in cases[:_MOST]
     ]

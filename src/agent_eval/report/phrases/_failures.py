@@ -66,7 +66,7 @@ def _failure_groups(view: View, gone: Collection[str]) -> Iterator[_FailureGroup
         [case for case in cases if case.case_id not in gone]
         for cases in (sorted_out.worse, sorted_out.failed, sorted_out.still)
     )
-    suspected = [case for case in worse if view.is_suspected(case)]
+    suspected = [case for case in worse if view.standing(case) == "suspected"]
     apart = {case.case_id for case in suspected}
     worse = [case for case in worse if case.case_id not in apart]
     silent = [case for case in worse if is_unanswered(case)]
@@ -98,8 +98,8 @@ def _failure_groups(view: View, gone: Collection[str]) -> Iterator[_FailureGroup
             yield _FailureGroup(cases=failed, singular="fails", several=f"fail{of_them}")
         return
     changes = {case.case_id: view.changes[case.case_id].change for case in failed if case.case_id in view.changes}
-    flaky = [case for case in failed if view.is_flaky(case)]
-    failed = [case for case in failed if not view.is_flaky(case)]
+    flaky = [case for case in failed if view.outcomes[case.case_id].is_flaky]
+    failed = [case for case in failed if not view.outcomes[case.case_id].is_flaky]
     yield _FailureGroup(
         cases=[case for case in failed if changes.get(case.case_id) == "added"],
         singular="fails",

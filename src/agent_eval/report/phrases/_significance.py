@@ -28,7 +28,7 @@ def change_label(case: CaseReport, view: View) -> tuple[str, str]:
     """A short label of how a case compares with the base branch, and the numbers or the reason for it."""
     if case.status in {"errored", "quarantined"}:  # The error, or what the case did, says more.
         return "", ""
-    if view.kind(case.case_id):
+    if view.outcomes[case.case_id].trend:
         return _label(case.case_id, view), case_evidence(case.case_id, view)
     comparison = view.changes.get(case.case_id)
     if comparison is None:
@@ -63,12 +63,12 @@ def metric_base_notes(case: CaseComparison | None, branch: str) -> dict[str, str
 
 def _label(case_id: str, view: View) -> str:
     """The heading of a single case, e.g. `always fails`."""
-    kind, metric = view.kind(case_id), view.decisions[case_id][0].metric
+    kind, metric = view.outcomes[case_id].trend, view.decisions[case_id][0].metric
     if kind not in {"regression", "suspected regression"}:
         return kind
     if metric != "pass":
         return f"{metric} got worse" if kind == "regression" else f"{metric}: suspected regression"
-    label = "always fails" if view.always_fails(case_id) else "sometimes fails"
+    label = "always fails" if view.outcomes[case_id].always_fails else "sometimes fails"
     return label if kind == "regression" else f"{label}, suspected regression"
 
 
@@ -76,7 +76,7 @@ def case_evidence(case_id: str, view: View) -> str:
     """The numbers of a case that the statistics name, e.g. `0 of 6 runs passed, on main 10 of 10 runs`."""
     first = view.decisions[case_id][0]
     numbers = _evidence(first, view)
-    if view.kind(case_id) == "flaky" and first.flakiness is not None:
+    if view.outcomes[case_id].trend == "flaky" and first.flakiness is not None:
         return f"{numbers}; {_history(first.flakiness, view.branch)}"
     return numbers
 

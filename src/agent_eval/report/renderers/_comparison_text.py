@@ -32,7 +32,7 @@ def comparison_text(report: RunReport, *, width: int = 100, color: bool = False)
 def _blocks(view: View) -> Iterator[RenderableType]:
     report, groups = view.report, view.groups
     yield from _group("Regressions" if view.decided else "Newly failing", groups.worse, view, reasons=3)
-    before = [case for case in groups.failed if view.fails_as_before(case)]
+    before = [case for case in groups.failed if view.outcomes[case.case_id].as_before]
     alone = [case for case in groups.failed if case not in before]
     yield from _group(f"Failing, with nothing on {view.branch} to compare with", alone, view, reasons=1)
     yield from _group(f"Failing on {view.branch} too", [*before, *groups.still], view, reasons=1)

@@ -28,7 +28,6 @@ from agent_eval.report.views import (
     case_name,
     causes,
     failed_word,
-    grouping,
     not_run_groups,
     one_line,
     reason_lines,
@@ -102,7 +101,9 @@ def _case_annotations(view: View) -> Iterator[_Annotation]:
     # A case that failed before blocks only in some gate modes, and is less important.
     old: Level = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
     excused = {
-        case.case_id for case in (*groups.worse, *groups.failed) if grouping.is_excused(case, report, view.blocking)
+        case.case_id
+        for case in (*groups.worse, *groups.failed)
+        if (outcome := view.outcomes[case.case_id]).excused and not outcome.would_block
     }
     sections: list[tuple[Sequence[CaseReport], Level, str]] = [
         ([case for case in groups.worse if case.case_id not in excused], "error", ""),

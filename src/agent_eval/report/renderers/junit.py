@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,6 @@ from agent_eval.report.views import (
     View,
     case_view,
     findings,
-    grouping,
     has_crashed,
     lines_of,
     location,
@@ -64,8 +63,8 @@ def junit_xml(report: RunReport) -> str:
     for case in report.cases:
         by_file.setdefault(case.file, []).append(case)
     about = {file.file: file for file in report.files}
-    view, blocking = view_of(report), grouping.blocking_ids(report)
-    suites = (_file_suite(view, file, cases, about.get(file), blocking) for file, cases in by_file.items())
+    view = view_of(report)
+    suites = (_file_suite(view, file, cases, about.get(file)) for file, cases in by_file.items())
     errors = [problem for problem in report.problems if problem.severity == "error" and report.verdict == "invalid"]
     problems = (_problem_suite(view, file, errors) for file in dict.fromkeys(error.file for error in errors))
     root = ElementTree.Element("testsuites", {"name": "agent-eval"})
@@ -113,9 +112,7 @@ def _suite(report: RunReport, name: str, cases: Sequence[Any], properties: dict[
     )
 
 
-def _file_suite(
-    view: View, file: str, cases: Sequence[CaseReport], about: FileReport | None, blocking: Set[str]
-) -> Any:
+def _file_suite(view: View, file: str, cases: Sequence[CaseReport], about: FileReport | None) -> Any:
     report = view.report
     properties = {}
     if about is not None:
@@ -134,9 +131,9 @@ def _file_suite(
         f"lost-toolset.{number}": shorten(f"{toolset}: {error}", _LONGEST_MESSAGE)
         for number, (toolset, error) in enumerate(lost.items(), start=1)
     }
-    excused = {case.case_id: case.eval_id for case in cases if grouping.is_excused(case, report, blocking)}
+    excused = [case.eval_id for case in cases if view.outcomes[case.case_id].excused]
     if excused:
-        properties["not-blocking"] = shorten(", ".join(excused.values()), _LONGEST_MESSAGE)
+        properties["not-blocking"] = shorten(", ".join(excused), _LONGEST_MESSAGE)
     causes: dict[str, str] = {}
     for number, cause in enumerate(report.causes, start=1):
         here = set(cause.cases).intersection(case.case_id for case in cases)
@@ -145,24 +142,15 @@ def _file_suite(
             properties[f"cause.{number}"] = shorten(f"{cause.message}: {', '.join(names)}", _LONGEST_MESSAGE)
             causes |= dict.fromkeys(here, f"Cause: {cause.message}, {cause_evidence(cause, view.branch)}")
     class_name = _class_name(file)
-    tests = [
-        _test_case(
-            case,
-            class_name,
-            view,
-            excused=case.case_id in excused,
-            blocks=case.case_id in blocking,
-            cause=causes.get(case.case_id, ""),
-        )
-        for case in cases
-    ]
+    tests = [_test_case(case, class_name, view, causes.get(case.case_id, "")) for case in cases]
     return _suite(report, file, tests, properties)
 
 
-def _test_case(case: CaseReport, class_name: str, view: View, *, excused: bool, blocks: bool, cause: str) -> Any:
+def _test_case(case: CaseReport, class_name: str, view: View, cause: str) -> Any:
     from junit_xml import TestCase
 
-    explain = case.status == "quarantined" or excused
+    outcome = view.outcomes[case.case_id]
+    explain = case.status == "quarantined" or outcome.excused
     test = TestCase(
         shorten(one_line(case.eval_id), _LONGEST_NAME) or "_",
         class_name,
@@ -170,7 +158,7 @@ def _test_case(case: CaseReport, class_name: str, view: View, *, excused: bool, 
         # A skipped case has no text of its own, so the explanation follows the scores.
         stdout=_bounded(chain(score_lines(case), ("",), explanation_lines(case)) if explain else score_lines(case)),
     )
-    if case.status == "passed" and not blocks:
+    if case.status == "passed" and not outcome.blocks:
         return test
     explanation = _bounded(chain(explanation_lines(case), ("", cause) if cause else ()))
     word, evidence = change_label(case, view)
@@ -178,7 +166,7 @@ def _test_case(case: CaseReport, class_name: str, view: View, *, excused: bool, 
     kinds = ", ".join(dict.fromkeys(finding.subject for finding in listed))
     message = shorten(one_line("; ".join(lines_of(listed, 2))) or case.status, _LONGEST_MESSAGE)
     kind = shorten(one_line(kinds), _LONGEST_NAME) or case.status
-    if excused:
+    if outcome.excused:
         since = ", ".join(part for part in (word, evidence) if part) or "it does not gate"
         test.add_skipped_info(shorten(one_line(f"Not blocking ({since}): {message}"), _LONGEST_MESSAGE))
     elif case.status == "errored" or (case.status == "failed" and has_crashed(case)):

@@ -86,7 +86,7 @@ def _regressions(report: RunReport) -> str:
         return _count(report, "newly_failing")
     view = view_of(report)
     replayed = sum(case.replayed for case in view.groups.worse)  # No test says anything about them.
-    return str(replayed + sum(view.kind(case.case_id) == "regression" for case in report.cases))
+    return str(replayed + sum(view.outcomes[case.case_id].trend == "regression" for case in report.cases))
 
 
 def _metrics(report: RunReport) -> str:

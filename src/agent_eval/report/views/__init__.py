@@ -1,5 +1,6 @@
 """What a report says, as plain data, without markup."""
 
+from agent_eval.gate.outcome import shown_word as shown_word
 from agent_eval.report.views._causes import NEVER_RAN, Cause, causes, has_cause, never_ran
 from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, spending, usage_line, usage_report
 from agent_eval.report.views.case import (
@@ -31,7 +32,7 @@ from agent_eval.report.views.digest import (
     not_run_groups,
     run_note,
 )
-from agent_eval.report.views.grouping import View, shown_word, view_of
+from agent_eval.report.views.grouping import View, view_of
 from agent_eval.report.views.links import Links, Reference, known_commit
 from agent_eval.report.views.numbers import duration_text, measurement_text, percent_text, score_text, threshold_text
 from agent_eval.report.views.reproduction import Reproduction, reproduce

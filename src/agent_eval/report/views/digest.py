@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent_eval.core.text import first_line, listed, plural
+from agent_eval.gate.outcome import has_crashed as has_crashed
 from agent_eval.report.views.numbers import duration_text, measurement_text, score_text, threshold_text
 from agent_eval.results import CaseComparison, CaseReport, MetricReport, RunReport
 
@@ -56,14 +57,6 @@ class MetricRow:
 def with_status(report: RunReport, status: str) -> list[CaseReport]:
     """The cases of one status, in the report's order."""
     return [case for case in report.cases if case.status == status]
-
-
-def has_crashed(case: CaseReport) -> bool:
-    """Whether the agent, or a custom metric, raised an error in a run of the case. A tool call that is not recorded is
-    no error: it only ended the run early.
-    """
-    errors = [run.error for run in case.runs] + [run.error for metric in case.metrics for run in metric.runs]
-    return any(error is not None and error.owner == "agent" and error.kind != "tool-not-recorded" for error in errors)
 
 
 def is_unanswered(case: CaseReport) -> bool:

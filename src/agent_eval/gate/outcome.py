@@ -1,0 +1,177 @@
+"""What each case of a report is to the gate. Pure.
+
+This is the only place that derives it: from the verdict, the mode, the statistics, the comparison and the status. It
+takes a report, so that results of older versions have outcomes, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from agent_eval.results import (
+    CaseComparison,
+    CaseDecisionReport,
+    CaseReport,
+    CaseRunsReport,
+    Change,
+    DecisionReport,
+    RunReport,
+)
+from agent_eval.results.origin import CaseWord
+from agent_eval.results.outcome import CaseOutcome, Standing, Trend
+
+_WEIGHT: Sequence[CaseWord] = ("broken", "worse", "fixed", "better", "suspicious", "flaky as before", "unchanged")
+_FLAKY = frozenset({"flaky", "passed again"})
+_WITHOUT_RESULT: Mapping[str, Standing] = {
+    "errored": "not-evaluated",
+    "quarantined": "quarantined",
+    "not_run": "not-run",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lookups:
+    """What a report says of each case, by its id."""
+
+    report: RunReport
+
+    @cached_property
+    def decisions(self) -> Mapping[str, Sequence[CaseDecisionReport]]:
+        """Results of the statistics, the most significant metric first; empty without statistics."""
+        decisions: dict[str, list[CaseDecisionReport]] = {}
+        for case in self.report.decision.cases if self.report.decision is not None else ():
+            decisions.setdefault(case.case_id, []).append(case)
+        for metrics in decisions.values():
+            metrics.sort(key=lambda metric: _WEIGHT.index(metric.word))
+        return decisions
+
+    @cached_property
+    def runs(self) -> Mapping[str, CaseRunsReport]:
+        """Passed and scored runs of both sides."""
+        return {case.case_id: case for case in self.report.decision.runs} if self.report.decision is not None else {}
+
+    @cached_property
+    def changes(self) -> Mapping[str, CaseComparison]:
+        """Cases that differ from the base branch."""
+        comparison = self.report.comparison
+        return {case.case_id: case for case in comparison.cases} if comparison is not None else {}
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, CaseOutcome]:
+        """What each case is to the gate."""
+        blocking = frozenset(self.report.blocking)
+        return {case.case_id: _outcome(case, self, case.case_id in blocking) for case in self.report.cases}
+
+
+def shown_word(metric: CaseDecisionReport, decision: DecisionReport) -> CaseWord:
+    """The word of a metric of a case as texts use it.
+
+    A suspected regression is a regression for them if the comparison fails the run and the case's fresh runs alone say
+    so, although the comparison names others. What else fails the run, such as an error of the agent, does not count.
+    It is none if its fresh runs pass: what fails the run is not seen in it.
+    """
+    if metric.word == "suspicious" and metric.passed_again:
+        return "flaky as before"
+    shows_it = metric.p_value is not None and metric.p_value <= decision.alpha
+    if metric.word != "suspicious" or not shows_it or decision.outcome != "failed":
+        return metric.word
+    return "worse" if metric.head_mean else "broken"
+
+
+def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> CaseOutcome:
+    report, metrics = found.report, found.decisions.get(case.case_id)
+    runs, comparison = found.runs.get(case.case_id), found.changes.get(case.case_id)
+    word = shown_word(metrics[0], report.decision) if metrics and report.decision is not None else "unchanged"
+    trend = _trend(word, runs)
+    change = comparison.change if comparison is not None else None
+    blocks = would_block and report.gate != "advisory"
+    return CaseOutcome(
+        standing=_standing(case, report, trend, change, would_block=would_block),
+        blocks=blocks,
+        would_block=would_block,
+        excused=not blocks and _is_excused(case, report),
+        rank=0 if would_block else _rank(case, report, trend, change),
+        word=word,
+        trend=trend,
+        as_before=trend in _FLAKY or change == "still_failing",
+        always_fails=metrics is not None and (metrics[0].word == "broken" if runs is None else runs.head_passed == 0),
+    )
+
+
+def _trend(word: CaseWord, runs: CaseRunsReport | None) -> Trend:
+    match word:
+        case "broken" | "worse":
+            return "regression"
+        case "suspicious":
+            return "suspected regression"
+        case "fixed" | "better":
+            return "better"
+        case "flaky as before":
+            return "passed again" if runs is not None and runs.base_passed == runs.base_runs > 0 else "flaky"
+    return ""
+
+
+def _standing(
+    case: CaseReport, report: RunReport, trend: Trend, change: Change | None, *, would_block: bool
+) -> Standing:
+    if case.status in _WITHOUT_RESULT:
+        return _WITHOUT_RESULT[case.status]
+    if trend == "regression" or (trend == "suspected regression" and would_block):
+        return "regression"
+    if trend == "suspected regression":
+        return "suspected"
+    if case.status == "passed":
+        # One good run after a bad one is no improvement: if there are statistics, they decide.
+        better = trend == "better" or (report.decision is None and change == "fixed")
+        return "improved" if better else "passed"
+    if trend in _FLAKY or change == "still_failing":
+        if would_block:
+            return "failed" if _by_threshold(case, report) else "regression"
+        return "flaky" if trend in _FLAKY else "fails-as-before"
+    if change != "newly_failing":
+        return "failed"
+    # One that was never run again, since another had decided, is suspected; one that blocks is more than that.
+    return "suspected" if report.decision is not None and not trend and not would_block else "regression"
+
+
+def _by_threshold(case: CaseReport, report: RunReport) -> bool:
+    """Whether a case that is no worse than on the base branch blocks by a threshold.
+
+    If thresholds don't block, it blocks e.g. because the agent raised an error in it.
+    """
+    crash_blocks = any(reason.code == "agent-error" for reason in report.reasons)
+    return report.gate == "thresholds" or (report.gate == "both" and not (crash_blocks and has_crashed(case)))
+
+
+def has_crashed(case: CaseReport) -> bool:
+    """Whether the agent, or a custom metric, raised an error in a run of the case. A tool call that is not recorded is
+    no error: it only ended the run early.
+    """
+    errors = [run.error for run in case.runs] + [run.error for metric in case.metrics for run in metric.runs]
+    return any(error is not None and error.owner == "agent" and error.kind != "tool-not-recorded" for error in errors)
+
+
+def _is_excused(case: CaseReport, report: RunReport) -> bool:
+    if case.status not in {"failed", "errored"}:
+        return False
+    others_block = report.verdict == "failed" and bool(report.blocking)
+    return report.verdict == "passed" or (others_block and case.status == "failed")
+
+
+def _rank(case: CaseReport, report: RunReport, trend: Trend, change: Change | None) -> int:
+    if trend == "regression" or (change == "newly_failing" and report.decision is None):
+        return 1
+    if case.status == "failed" and trend not in {"suspected regression", *_FLAKY}:
+        return 2
+    if case.status in _RANKS:
+        return _RANKS[case.status]
+    if trend == "suspected regression":
+        return 4
+    if trend in _FLAKY:
+        return 5
+    return 8 if trend == "better" or change == "fixed" else 9
+
+
+_RANKS = {"errored": 3, "quarantined": 6, "not_run": 7}
