@@ -481,17 +481,10 @@ class Known:
 
 ADVISORY, BY_THRESHOLD = {"gate": "advisory"}, {"gate": "thresholds|both", "evidence": "live"}
 EVERY = "if the gate did not decide by case, every failure counts (docs/results.md, junit.xml)"
-WOULD = "`blocking` of results.json has what would block; the page and annotations take it for what blocks"
 STARTED = "the headline counts apart what did not start, and outputs what the statistics say"
 PASSED = "JUnit and annotations say only that it passed on the base branch"
 FAILS, RED = "fails the run", "shows red"
 KNOWN = (
-    Known("blocking", {"page": "more"}, "fewer", ADVISORY, ADVISORY, WOULD),
-    Known(FAILS, {"page": True, "annotations": True}, False, ADVISORY, ADVISORY, WOULD),
-    Known(
-        FAILS, {"page": True}, False, {**ADVISORY, "case": "scores less"}, {**ADVISORY, "case": "scores less"}, WOULD
-    ),
-    Known(FAILS, {"results.json": False}, True, ADVISORY, {**ADVISORY, "base": "none yet", "run": "stopped"}, EVERY),
     Known(
         FAILS,
         {"results.json": False, "page": False},
@@ -532,7 +525,7 @@ KNOWN = (
         {"case": "scores less"},
         "annotations have a warning for whatever passed",
     ),
-    Known(RED, {"annotations": True}, False, {}, ADVISORY, "as of these cases"),
+    Known(RED, {"annotations": True}, False, {}, {**ADVISORY, "case": "not evaluated"}, "as of these cases"),
     Known(
         RED,
         {"JUnit": True, "annotations": True},

@@ -170,7 +170,7 @@ def counts(facts: Facts) -> dict[str, int]:
         "newly_failing": changes.get("newly_failing", 0),
         "fixed": sum(map(facts.is_fixed, report.cases)),
         "suspected": sum(facts.view.standing(case) == "suspected" for case in report.cases),
-        "blocking": sum(outcome.would_block for outcome in facts.view.outcomes.values()),
+        "blocking": sum(outcome.blocks for outcome in facts.view.outcomes.values()),
         "flaky": sum(outcome.is_flaky for outcome in facts.view.outcomes.values()),
     }
 

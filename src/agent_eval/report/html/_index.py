@@ -217,7 +217,7 @@ def tags_of(facts: Facts, case: CaseReport) -> list[str]:
     outcome = facts.view.outcomes[case.case_id]
     flaky = any(item.flakiness is not None for item in facts.view.decisions.get(case.case_id, ()))
     tags = {
-        "blocking": outcome.would_block,
+        "blocking": outcome.blocks,
         "regression": outcome.standing == "regression",
         "suspected": outcome.standing == "suspected",
         "flaky": outcome.is_flaky or flaky,

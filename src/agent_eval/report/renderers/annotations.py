@@ -100,11 +100,7 @@ def _case_annotations(view: View) -> Iterator[_Annotation]:
     report, groups = view.report, view.groups
     # A case that failed before blocks only in some gate modes, and is less important.
     old: Level = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
-    excused = {
-        case.case_id
-        for case in (*groups.worse, *groups.failed)
-        if (outcome := view.outcomes[case.case_id]).excused and not outcome.would_block
-    }
+    excused = {case_id for case_id, outcome in view.outcomes.items() if outcome.excused}
     sections: list[tuple[Sequence[CaseReport], Level, str]] = [
         ([case for case in groups.worse if case.case_id not in excused], "error", ""),
         ([case for case in groups.failed if case.case_id not in excused], "error", ""),
