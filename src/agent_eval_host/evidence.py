@@ -15,8 +15,11 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
+from pathlib import Path
 from types import CodeType
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -25,7 +28,8 @@ from agent_eval_host.frames import agent_places, is_ours, is_own
 from agent_eval_host.values import plain
 
 ABSENT = "absent"
-_ALL = "*"
+ALL = "*"
+"""The name of all packages, keys, artifacts or variables."""
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork")
 _HIDDEN = {
     **dict.fromkeys(_PROGRAMS, "other programs"),
@@ -36,6 +40,8 @@ _IMPORTS = "<frozen importlib"
 _INSTALLED = "/importlib/metadata/"
 _SHOWS_CODE = ("linecache.py", "tokenize.py", "inspect.py")
 """Modules of Python that open sources for tracebacks."""
+_PROXIES = "/urllib/request.py"
+"""The module of Python that looks for proxies among all variables."""
 _PASSING = re.compile(
     r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|\bat 0x[0-9a-f]+"
     r"|\b\d{4}-\d\d-\d\d[T ]\d\d:[\d:.]+(?:Z|[+-]\d\d:?\d\d)?|\b1[6-9]\d{8}(?:\d{3}|\d{9})?(?:\.\d+)?\b",
@@ -45,7 +51,9 @@ _PASSING = re.compile(
 _AT = "\0"
 """Between the name of an artifact and its version."""
 _SHORTEST_PLACE = 4
-_item = vars(os._Environ)["__getitem__"]
+_LONGEST = 1_000_000
+"""Bytes of a file that this process has written."""
+_item, _names = vars(os._Environ)["__getitem__"], vars(os._Environ)["__iter__"]
 
 
 class Reads:
@@ -53,6 +61,8 @@ class Reads:
 
     def __init__(self, context: Any = None) -> None:
         self.context = context
+        self.variables = variables()
+        """The environment when it began."""
         self.names: set[str] = set()
         """`file:`, `folder:`, `path:` (is there one?) and `variable:`, each with its name."""
         self.saw: dict[str, str] = {}
@@ -62,24 +72,35 @@ class Reads:
         """Keys of the state that it has set itself."""
 
     def __enter__(self) -> Reads:
-        self._token = _reading.set(self)
+        self._token = reading.set(self)
         _running.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         _running.remove(self)
-        _reading.reset(self._token)
+        reading.reset(self._token)
+
+    def ended(self) -> None:
+        """Its tool is to blame for what the environment is now."""
+        _written.update(name for name, _ in self.variables.items() ^ variables().items())
 
     def whole_state(self) -> None:
         """Its code may look at the state of the session without asking ADK for a key."""
-        self.saw[f"state:{_ALL}"] = steady(_state_of(self.context))
+        self.saw[f"state:{ALL}"] = steady(_state_of(self.context))
 
 
-_reading: contextvars.ContextVar[Reads | None] = contextvars.ContextVar("agent_eval_reading", default=None)
+reading: contextvars.ContextVar[Reads | None] = contextvars.ContextVar("agent_eval_reading", default=None)
 _running: list[Reads] = []
-_readers: dict[str, set[CodeType]] = {}
-"""Code of the repository that was running when something was read, up to the module that was imported."""
+_read: dict[Any, set[str]] = defaultdict(set)
+"""What was read while code of the repository was running, up to the module that was imported: by the code's place, of a
+module by its file. `*`: everything.
+"""
 _written: set[str] = set()
+"""Files that tools have written before they read them, and variables that they have set."""
+_made: set[str] = set()
+"""Those that other code has written, e.g. callbacks."""
+_given: set[str] = set()
+"""The variables of the environment when the agent had been loaded."""
 
 
 def is_reading() -> bool:
@@ -87,26 +108,43 @@ def is_reading() -> bool:
     return bool(_running)
 
 
-def read_by(codes: Collection[CodeType], files: Collection[str]) -> set[str]:
-    """What these functions, and modules of these files while they were imported, have read in this process."""
-    return {
-        name
-        for name, readers in list(_readers.items())
-        if any(code in codes or (code.co_name == "<module>" and code.co_filename in files) for code in readers)
-    }
+def code_place(code: CodeType) -> tuple[str, int, str]:
+    """Where code is: that of two files may be equal."""
+    return code.co_filename, code.co_firstlineno, code.co_name
+
+
+def read_by(codes: Iterable[tuple[str, int, str]], files: Iterable[str]) -> set[str]:
+    """What functions at these places, and modules of these files while imported, have read in this process."""
+    return set().union(*(_read.get(each, ()) for each in (*codes, *files)))
+
+
+def everything() -> set[str]:
+    """What anything has read in this process, and the agent's own modules. Tools may have set other variables."""
+    names = {each for each in list(_read[ALL]) if not each.startswith("variable:") or each[9:] in _given}
+    files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+    return names | {f"file:{name}" for file in filter(is_own, files) if (name := _name_of(file))}
 
 
 def without_written(names: Iterable[str]) -> set[str]:
-    """The names without those of files that this process wrote before it read them."""
-    return {name for name in names if name.partition(":")[2] not in _written}
+    """The names without those of files that tools have written, and `made:` for what other code has written.
+
+    The gate can't know what is in these at another call.
+    """
+    kept = (each.partition(":") for each in names if each.partition(":")[2] not in _written)
+    return {f"made:{name}" if kind == "file" and name in _made else f"{kind}:{name}" for kind, _, name in kept}
+
+
+def loaded() -> None:
+    """The agent has been loaded."""
+    _given.update(variables())
 
 
 def watch() -> None:
     """Begins to note."""
     sys.addaudithook(_hear)
     _watch_stat()
-    _watch_pools()
     os._Environ.__getitem__ = _variable  # type: ignore[method-assign]
+    os._Environ.__iter__ = _variable_names  # type: ignore[method-assign]
     state = importlib.import_module("google.adk.sessions.state").State
     for name in ("__getitem__", "__contains__", "to_dict", "__setitem__", "update"):
         setattr(state, name, _of_state(name, vars(state)[name]))
@@ -114,28 +152,40 @@ def watch() -> None:
 
 def variables() -> dict[str, str]:
     """The environment."""
-    return {name: _item(os.environ, name) for name in list(os.environ)}
+    return {name: _item(os.environ, name) for name in _names(os.environ)}
 
 
-async def look(names: Iterable[str], context: Any) -> dict[str, str]:
+async def look(names: Iterable[str], context: Any, environment: Mapping[str, str]) -> dict[str, str]:
     """What a call would see now: the values of variables, hashes of the rest."""
     found: dict[str, str] = {}
-    environment = variables()
+    given = {**environment, ALL: "\0".join(sorted(environment.keys() - _written))}
     for place in names:
         kind, _, name = place.partition(":")
         if kind == "variable":
-            found[place] = environment.get(name, ABSENT)
+            found[place] = given.get(name, ABSENT)
+        elif kind == "made":
+            found[place] = steady(_text_in(name))
         elif kind == "state":
             state = _state_of(context)
-            found[place] = steady(state) if name == _ALL else steady(state[name]) if name in state else ABSENT
+            found[place] = steady(state) if name == ALL else steady(state[name]) if name in state else ABSENT
         elif kind == "artifact":
             file, _, version = name.partition(_AT)
-            asked = (file, int(version)) if version else (file,)
-            loaded = context.list_artifacts() if file == _ALL else context.load_artifact(*asked)
+            asked = (file, int(version)) if version.isdecimal() else (file,)
+            loaded = context.list_artifacts() if file == ALL else context.load_artifact(*asked)
+            if version == ALL:
+                invocation = context._invocation_context
+                session = {"app_name": invocation.app_name, "user_id": invocation.user_id}
+                session["session_id"] = invocation.session.id
+                loaded = invocation.artifact_service.list_versions(**session, filename=file)
             found[place] = steady(await loaded)
         elif kind == "memory":
             found[place] = steady(await context.search_memory(name))
     return found
+
+
+def _text_in(name: str) -> str | None:
+    path = Path(agent_places[-1], name)
+    return path.read_bytes()[:_LONGEST].decode("utf-8", "replace") if path.is_file() else None
 
 
 def notes(place_of: Callable[[dict[str, Any]], str]) -> Callable[[Any], Any]:
@@ -144,7 +194,7 @@ def notes(place_of: Callable[[dict[str, Any]], str]) -> Callable[[Any], Any]:
     def wrapped(body: Any) -> Any:
         async def method(service: Any, **options: Any) -> Any:
             found = await body(service, **options)
-            if (reads := _reading.get()) is not None:
+            if (reads := reading.get()) is not None:
                 reads.saw.setdefault(place_of(options), steady(found))
             return found
 
@@ -153,15 +203,17 @@ def notes(place_of: Callable[[dict[str, Any]], str]) -> Callable[[Any], Any]:
     return wrapped
 
 
+_ARTIFACTS = "artifacts.base_artifact_service"
 SERVICES = (
-    ("artifacts.base_artifact_service", "load_artifact", notes(lambda asked: _place_of_artifact(**asked))),
-    ("artifacts.base_artifact_service", "list_artifact_keys", notes(lambda _: f"artifact:{_ALL}")),
+    (_ARTIFACTS, "load_artifact", notes(lambda asked: _place_of_artifact(**asked))),
+    (_ARTIFACTS, "list_versions", notes(lambda asked: _place_of_artifact(asked["filename"], ALL))),
+    (_ARTIFACTS, "list_artifact_keys", notes(lambda _: f"artifact:{ALL}")),
     ("memory.base_memory_service", "search_memory", notes(lambda asked: f"memory:{asked['query']}")),
 )
 """Modules of google-adk, a method of the class that each defines, and what notes its results."""
 
 
-def _place_of_artifact(filename: str, version: int | None = None, **_: Any) -> str:
+def _place_of_artifact(filename: str, version: int | str | None = None, **_: Any) -> str:
     return f"artifact:{filename}" if version is None else f"artifact:{filename}{_AT}{version}"
 
 
@@ -183,12 +235,12 @@ def _state_of(context: Any) -> dict[str, Any]:
 def _of_state(name: str, body: Any) -> Any:
     @functools.wraps(body)
     def method(state: Any, *args: Any, **options: Any) -> Any:
-        reads = _reading.get()
+        reads = reading.get()
         if reads is not None:
             values = {**state._value, **state._delta}
             if name == "to_dict":
                 own = {key: value for key, value in values.items() if key not in reads.written}
-                reads.saw.setdefault(f"state:{_ALL}", steady(own))
+                reads.saw.setdefault(f"state:{ALL}", steady(own))
             elif name in {"__setitem__", "update"}:
                 reads.written.update([args[0]] if name == "__setitem__" else (args[0] if args else options["delta"]))
             elif isinstance(key := args[0], str) and key not in reads.written:
@@ -199,45 +251,38 @@ def _of_state(name: str, body: Any) -> Any:
 
 
 def _variable(environment: Any, key: Any) -> Any:
-    if environment is os.environ and isinstance(key, str):
-        _note(f"variable:{key}", sys._getframe(1))
+    if isinstance(key, (str, bytes)):
+        _note(f"variable:{os.fsdecode(key)}", sys._getframe(1))
     return _item(environment, key)
 
 
-def _watch_stat() -> None:
-    """`exists()` and the like open nothing."""
-    body = os.stat
+def _variable_names(environment: Any) -> Any:
+    _note(f"variable:{ALL}", sys._getframe(1))
+    return _names(environment)
 
+
+def _watch_stat() -> None:
+    """`exists()` and the like open nothing, and what opens a name in an open directory does not say in which."""
+    for name in ("stat", "lstat", "access", "readlink", "open"):
+        body = getattr(os, name)
+        watched = _asks(body, name)
+        for supporting in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
+            if body in supporting:
+                supporting.add(watched)
+        setattr(os, name, watched)
+
+
+def _asks(body: Any, name: str) -> Any:
     @functools.wraps(body)
-    def stat(path: Any, *args: Any, **options: Any) -> Any:
-        _opens("path", path, sys._getframe(1))
+    def asks(path: Any, *args: Any, **options: Any) -> Any:
+        folder = options.get("dir_fd")
+        if folder is not None:
+            _opens("file", Path(f"/proc/self/fd/{folder}", os.fsdecode(path)), sys._getframe(1))
+        elif name != "open":  # which the audit hook hears
+            _opens("path", path, sys._getframe(1))
         return body(path, *args, **options)
 
-    for supporting in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
-        if body in supporting:
-            supporting.add(stat)
-    os.stat = stat
-
-
-def _watch_pools() -> None:
-    """The threads of a pool work for the call that has given them something to do."""
-    pool = importlib.import_module("concurrent.futures").ThreadPoolExecutor
-    body = pool.submit
-
-    def inside(reads: Reads, function: Any, *args: Any, **options: Any) -> Any:
-        token = _reading.set(reads)
-        try:
-            return function(*args, **options)
-        finally:
-            _reading.reset(token)
-
-    @functools.wraps(body)
-    def submit(executor: Any, function: Any, /, *args: Any, **options: Any) -> Any:
-        if (reads := _reading.get()) is not None:
-            function = functools.partial(inside, reads, function)
-        return body(executor, function, *args, **options)
-
-    pool.submit = submit
+    return asks
 
 
 def _hear(event: str, args: tuple[Any, ...]) -> None:
@@ -260,27 +305,27 @@ def _hear(event: str, args: tuple[Any, ...]) -> None:
 def _opens(kind: str, path: Any, frame: Any, *, writes: bool = False) -> None:
     if isinstance(path, int) or not agent_places:
         return
-    name = _name_of(path)
+    name = _name_of(path, resolves=kind != "path")
     code = frame.f_code.co_filename
-    if name is None or code.endswith(_SHOWS_CODE):
+    if name is None or (code.endswith(_SHOWS_CODE) and name.endswith(".py")):
         return
-    if code.startswith(_IMPORTS) and (kind == "folder" or _reading.get() is None):
+    if code.startswith(_IMPORTS) and (kind == "folder" or reading.get() is None):
         return  # Of a module that a tool imports when it is called, nothing else may know.
     if kind == "folder" and _INSTALLED in code:
         return  # It looks for an installed package in every folder of sys.path, the repository's root among them.
-    if writes and not any(f"file:{name}" in reads for reads in (_readers, *(each.names for each in _running))):
-        _written.add(name)
+    if writes and not any(f"file:{name}" in reads for reads in (_read[ALL], *(each.names for each in _running))):
+        (_made if reading.get() is None else _written).add(name)
     elif not writes:
         _note(f"{kind}:{name}", frame)
 
 
-def _name_of(path: Any) -> str | None:
-    """The name of a path in the repository; None for another path."""
+def _name_of(path: Any, *, resolves: bool = True) -> str | None:
+    """The name of a path in the repository; None for another path. To resolve links is to ask what we watch."""
     root = agent_places[-1]
     text = os.fsdecode(path)
     full = os.path.normpath(text if text.startswith("/") else f"{os.getcwd()}/{text}")  # noqa: PTH109 - hot
     if not f"{full}/".startswith(root):
-        if not _running:
+        if not _running or not resolves:
             return None
         full = os.path.realpath(full)
         if not f"{full}/".startswith(root):
@@ -298,23 +343,27 @@ def _name_of(path: Any) -> str | None:
 
 def _those() -> list[Reads]:
     """The running call; in a thread that no call has started itself, all that run."""
-    reads = _reading.get()
+    reads = reading.get()
     return list(_running) if reads is None else [reads]
 
 
 def _note(name: str, frame: Any) -> None:
-    codes = set[CodeType]()
-    reads = _reading.get()
+    codes = set[Any]()
+    reads = reading.get()
     while frame is not None:
-        if reads is None and not codes and is_ours(frame.f_code.co_filename):
+        file = frame.f_code.co_filename
+        if reads is None and not codes and is_ours(file):
             return  # We look at tools, and no call is to blame for it.
-        if is_own(frame.f_code.co_filename):
-            codes.add(frame.f_code)
-            if frame.f_code.co_name == "<module>":
+        if name[:9] == "variable:" and file.endswith(_PROXIES):
+            return
+        if is_own(file):
+            is_module = frame.f_code.co_name == "<module>"
+            codes.add(file if is_module else code_place(frame.f_code))
+            if is_module:
                 break
         frame = frame.f_back
-    if codes:
-        _readers.setdefault(name, set()).update(codes)
-    if reads is not None or not codes:
-        for each in _those():
-            each.names.add(name)
+    for each in (ALL, *codes):
+        _read[each].add(name)
+    if reads is not None or not codes or threading.current_thread() is not threading.main_thread():
+        for running in _those():
+            running.names.add(name)

@@ -23,6 +23,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from agent_eval_host.evidence import reading
+
 _SENT = frozenset({"socket.connect", "socket.getaddrinfo", "http.client.send"})
 """Audit events of Python with which a request begins."""
 _ERROR_KEY = b'"error"'
@@ -229,18 +231,26 @@ def _within(exchanges: Exchanges | None, function: Callable[..., Any], *args: An
         log.reset(token)
 
 
+def _carried(exchanges: Exchanges | None, reads: Any, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    token = reading.set(reads)
+    try:
+        return _within(exchanges, function, *args, **options)
+    finally:
+        reading.reset(token)
+
+
 def _submitting(body: Callable[..., Any]) -> Callable[..., Any]:
     def submit(executor: Any, function: Any, /, *args: Any, **options: Any) -> Any:
         # Also without a call: the thread may have been started in one.
-        return body(executor, _within, log.get(), function, *args, **options)
+        return body(executor, _carried, log.get(), reading.get(), function, *args, **options)
 
     return submit
 
 
 def _starting(body: Callable[..., Any]) -> Callable[..., Any]:
     def start(thread: threading.Thread) -> None:
-        if (exchanges := log.get()) is not None:
-            thread.run = functools.partial(_within, exchanges, thread.run)  # type: ignore[method-assign]
+        if (exchanges := log.get()) is not None or reading.get() is not None:
+            thread.run = functools.partial(_carried, exchanges, reading.get(), thread.run)  # type: ignore[method-assign]
         body(thread)
 
     return start

@@ -101,7 +101,9 @@ class ModelAnswers:
 
         def report(**outcome: Any) -> None:
             behind = self._objects.of(model)
-            read = sorted(name for name in evidence.read_by(behind.codes, behind.files) if name[:9] != "variable:")
+            names = evidence.read_by(behind.codes, behind.files)
+            names |= evidence.everything() if behind.may_use_all else set()
+            read = sorted(name for name in names if not name.startswith("variable:"))
             outcome |= {"seconds": round(time.monotonic() - began, 6), "read": read}
             self._channel.notify("model_ran", {"turn": turn.number, "call": number, **outcome})
 

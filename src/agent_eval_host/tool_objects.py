@@ -35,10 +35,18 @@ from types import (
 )
 from typing import Any
 
-from agent_eval_host.evidence import ABSENT, variables
+from agent_eval_host.evidence import ABSENT, ALL, code_place, variables
 from agent_eval_host.frames import agent_places, is_ours
 from agent_eval_host.packages import modules_of, versions
-from agent_eval_host.tool_sources import codes_in, imported_files, is_of_agent, names_in, own_file, server_of
+from agent_eval_host.tool_sources import (
+    codes_in,
+    imported_files,
+    is_of_agent,
+    loaded_late,
+    names_in,
+    own_file,
+    server_of,
+)
 
 _NOT_COMPARED = "$"
 """Stands for a value that is another one on each machine or at each start, and for a secret."""
@@ -54,6 +62,8 @@ _LINE = re.compile(r", line [\d:]+$")
 _SHORTEST_VARIABLE = 5
 _SHORTEST_INSIDE = 8
 """Characters. A shorter value of a variable, e.g. `1` or `agent`, is in too many texts."""
+_inside: set[str] = set()
+"""The variables whose values are in the value that was looked at last."""
 _DAY = 86_400
 _MOST = 200
 """Places of one tool."""
@@ -88,20 +98,37 @@ class Implementation:
     """Names of functions and classes, hashes of values, or `$`, by place: see `ToolObjects.of`."""
     files: set[str] = field(default_factory=set)
     """The agent's own files that define all this."""
-    codes: set[CodeType] = field(default_factory=set)
-    """The code of the agent's functions."""
+    codes: dict[tuple[str, int, str], CodeType] = field(default_factory=dict)
+    """The code of the agent's functions, by place."""
     modules: set[str] = field(default_factory=set)
     """The other modules that it uses."""
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that its code uses."""
+        return frozenset().union(*map(names_in, self.codes.values()))
+
+    @property
+    def may_use_all(self) -> bool:
+        """Whether nothing can say what it uses."""
+        return ALL in self.modules
+
     def code_hash(self) -> str:
-        """A hash of its functions, wherever they are in their files, and of the values that they use; "" if none is
-        the agent's own.
+        """A hash of its functions, wherever they are in their files, and of the values, packages and variables that
+        they use; "" if there is nothing but the framework.
         """
-        if not self.codes:
-            return ""
         used = {place: _LINE.sub("", value) for place, value in self.places.items() if _is_shared(place)}
-        facts = [sorted(map(_source_of, self.codes)), used, versions(self.modules, of_framework=False)]
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "replace")).hexdigest()[:16]
+        packages = versions(self.modules, of_framework=False)
+        if not self.codes and not packages:
+            return ""
+        named = {each for code in self.codes.values() for each in code.co_consts if isinstance(each, str)}
+        named |= {place.partition(":")[2] for place in self.places if place.startswith("variable:")}
+        # A path is another one on each machine.
+        read = variables().items()
+        set_ = {each: value for each, value in read if each in named and not (_SECRET.search(each) or value[:1] == "/")}
+        sources = sorted(map(_source_of, self.codes.values()))
+        facts = [sources, used, packages, set_, loaded_late(self.codes.values())]
+        return _hash_of(json.dumps(facts, sort_keys=True))
 
 
 class ToolObjects:
@@ -140,7 +167,7 @@ class ToolObjects:
             if id(value) not in seen and depth < _DEEPEST:
                 seen.add(id(value))
                 whole.files.update(_files_of(value))
-                whole.codes.update(_codes_of(value))
+                whole.codes.update((code_place(code), code) for code in _codes_of(value))
                 if place != "tool":  # ADK's class around a function
                     whole.modules.update(modules_of(value))
                 for name, part in self._of(value).items():
@@ -151,7 +178,13 @@ class ToolObjects:
 
     def changed(self, tool: Any) -> dict[str, str]:
         """The values behind a tool that are no longer what they were when they were seen first, as they are now."""
-        before, now = self.of(tool).places, ToolObjects().of(tool).places
+        held, holds = self.of(tool), ToolObjects().of(tool)
+        before, now = held.places, holds.places
+        # Functions of other modules, or of libraries, that were set later.
+        for file, line, name in holds.codes.keys() - held.codes.keys():
+            now[f"{file[len(agent_places[-1]) :]}:{name}"] = _hash_of(_source_of(holds.codes[file, line, name]))
+        for name, version in versions(holds.modules - held.modules).items():
+            now[f"package:{name}"] = version
         return {
             place: now.get(place, ABSENT)
             for place in before.keys() | now.keys()
@@ -169,7 +202,9 @@ class ToolObjects:
             if name == _NOT_COMPARED or (not is_code and _SECRET.search(re.split("[.:]", name)[-1])):
                 held[name] = _NOT_COMPARED
             else:
+                _inside.clear()
                 held[name] = part if _has_objects(part, 0) else _text_of(part)
+                held |= {f"variable:{each}": _NOT_COMPARED for each in _inside}
             if _is_shared(name):  # as it was when the first function that uses it was seen
                 held[name] = self._shared.setdefault(name, held[name])
         key = id(value)
@@ -262,9 +297,17 @@ def _parts_of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
             continue
     yield from ((f"defaults[{number}]", each) for number, each in enumerate(function.__defaults__ or ()))
     yield from (function.__kwdefaults__ or {}).items()
-    yield from ((name, each) for name, each in vars(function).items() if name == "__wrapped__")
+    yield from vars(function).items()
     if own_file(function):
-        yield from _used(function.__module__, function.__globals__, names_in(function.__code__))
+        names, files = names_in(function.__code__), imported_files(function.__code__)
+        yield from _used(function.__module__, function.__globals__, names)
+        for module in _own_modules() if files else ():
+            if own_file(module) in files:
+                yield from _used(module.__name__, vars(module), names)
+
+
+def _own_modules() -> list[ModuleType]:
+    return [module for module in list(sys.modules.values()) if own_file(module)]
 
 
 def _parts_of_object(value: Any) -> Iterator[tuple[str, Any]]:
@@ -293,7 +336,8 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 def _members(cls: type) -> Iterator[tuple[str, Any]]:
     """The functions and values of the agent's own class and of its own base classes, with their full names."""
-    for each in filter(is_of_agent, cls.__mro__):
+    made_by: type = type(cls)
+    for each in filter(is_of_agent, (*cls.__mro__, *made_by.__mro__)):
         for name, member in list(vars(each).items()):
             member = getattr(member, "__func__", member) if isinstance(member, (classmethod, staticmethod)) else member
             member = member.fget if isinstance(member, property) else member
@@ -311,7 +355,9 @@ def _used(module: str, names_of_module: dict[str, Any], names: frozenset[str]) -
             if own_file(value) and vars(value) is not names_of_module:
                 yield from _used(value.__name__, vars(value), names - {name})
         elif _is_compared(value):
-            yield f"{module}:{name}", value
+            # Of what several modules share, one of them.
+            shared = (each.__name__ for each in _own_modules() if vars(each).get(name) is names_of_module[name])
+            yield f"{min(shared, default=module)}:{name}", value
 
 
 def _content(value: Any) -> Any:
@@ -320,6 +366,8 @@ def _content(value: Any) -> Any:
         return value.get(None)
     if type(value) in (SimpleNamespace, MappingProxyType):
         return dict(vars(value) if type(value) is SimpleNamespace else value)
+    if type(value) is bytearray:
+        return bytes(value)
     return list(value) if type(value) is deque else value
 
 
@@ -338,7 +386,6 @@ def _files_of(value: Any) -> Iterator[str]:
             yield str(own_file(sys.modules[cls.__module__]))
 
 
-@functools.cache
 def _source_of(code: CodeType) -> str:
     last = max((line or 0 for *_, line in code.co_lines()), default=0)
     return "".join(linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : last])
@@ -391,7 +438,11 @@ def _text_of(value: Any) -> str:
     shown = _shown(value, 0)
     if not issubclass(type(value), _PLAIN) or shown == _NOT_COMPARED:
         return shown
-    return hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()[:16]
+    return _hash_of(shown)
+
+
+def _hash_of(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _shown(value: Any, depth: int) -> str:
@@ -427,7 +478,10 @@ def _differs_elsewhere(text: str) -> bool:
         return True
     if any(f"{place}/" in f"{text}/" for place in (sys.prefix, tempfile.gettempdir())):
         return True
-    return any(
-        (len(each) >= _SHORTEST_VARIABLE and each == text) or (len(each) >= _SHORTEST_INSIDE and each in text)
-        for each in variables().values()
-    )
+    found = {
+        name
+        for name, each in variables().items()
+        if (len(each) >= _SHORTEST_VARIABLE and each == text) or (len(each) >= _SHORTEST_INSIDE and each in text)
+    }
+    _inside.update(found)
+    return bool(found)

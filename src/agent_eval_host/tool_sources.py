@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -38,7 +38,13 @@ def is_of_agent(cls: type) -> bool:
     return own_file(sys.modules.get(cls.__module__)) is not None
 
 
-@functools.cache
+def _cached(function: Callable[[CodeType], frozenset[Any]]) -> Callable[[CodeType], frozenset[Any]]:
+    """Like functools.cache. The code of two files may be equal."""
+    kept = functools.cache(lambda code, _: function(code))
+    return lambda code: kept(code, code.co_filename)
+
+
+@_cached
 def imported_files(code: CodeType) -> frozenset[str]:
     """The agent's own files that code imports when it runs, by their names: nothing is imported here."""
     files = {file for each in code.co_consts if isinstance(each, CodeType) for file in imported_files(each)}
@@ -53,12 +59,13 @@ def imported_files(code: CodeType) -> frozenset[str]:
 
 @functools.cache
 def names_in(code: CodeType) -> frozenset[str]:
-    """The names that code uses, also in the functions that it defines."""
+    """The names that code uses, also in the functions that it defines, and as texts for `getattr`."""
     inner = (names_in(each) for each in code.co_consts if isinstance(each, CodeType))
-    return frozenset(code.co_names).union(*inner)
+    texts = [each for each in code.co_consts if isinstance(each, str)] if "getattr" in code.co_names else []
+    return frozenset((*code.co_names, *texts)).union(*inner)
 
 
-@functools.cache
+@_cached
 def codes_in(code: CodeType) -> frozenset[CodeType]:
     """Code with that of the functions that it defines."""
     return frozenset({code}).union(*(codes_in(each) for each in code.co_consts if isinstance(each, CodeType)))
@@ -66,12 +73,26 @@ def codes_in(code: CodeType) -> frozenset[CodeType]:
 
 @functools.cache
 def imports_of(code: CodeType) -> frozenset[str]:
-    """The modules that code imports when it runs, without those that are named relatively to its own."""
+    """The modules that code imports when it runs, and names in them, without those that are relative to its own."""
     found = set()
     for each in codes_in(code):
         steps = [step for step in dis.get_instructions(each) if step.opname != "EXTENDED_ARG"]
-        found |= {step.argval for at, step in enumerate(steps) if step.opcode == _IMPORTS and not steps[at - 2].argval}
+        for at, step in enumerate(steps):
+            if step.opcode == _IMPORTS and not steps[at - 2].argval:
+                found |= {step.argval, *(f"{step.argval}.{name}" for name in steps[at - 1].argval or ())}
     return frozenset(found)
+
+
+def loaded_late(codes: Iterable[CodeType]) -> dict[str, str]:
+    """The contents of the agent's own files that code imports when it runs, with what these import."""
+    waiting = sorted({file for code in codes for file in imported_files(code)})
+    found: dict[str, str] = {}
+    for file in waiting:
+        if file not in found:
+            found[file] = text = Path(file).read_text("utf-8", "replace")
+            with contextlib.suppress(SyntaxError, ValueError):  # then importing it fails
+                waiting += imported_files(compile(text, file, "exec", dont_inherit=True))
+    return {file[len(agent_places[-1]) :]: text for file, text in found.items()}
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from agent_eval_host.mcp_listings import declared_tools, observe_listings, place
 from agent_eval_host.packages import versions
 from agent_eval_host.tool_objects import Implementation, ToolObjects, connection_of
 from agent_eval_host.tool_outcomes import effects, recorded, replay
-from agent_eval_host.tool_sources import files_of_server, names_in
+from agent_eval_host.tool_sources import files_of_server
 from agent_eval_host.turns import Turn, running_turn
 from agent_eval_host.values import described_error, text_of
 
@@ -40,8 +40,10 @@ in_tool: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_eval_in_to
 """Whether the body of a tool is running: what it calls is a part of it."""
 _MOST_FILES = 1_000
 """Files and variables that a call may have read."""
-_SESSION = {"session", "_invocation_context"}
+_SESSION = {"session", "_invocation_context", "_value", "_delta", "state_delta"}
 """Names in code that looks at the session without asking for a key of its state."""
+_SIZES = {"st_size", "st_mtime", "st_mtime_ns", "getsize", "getmtime"}
+"""Names in code that asks what a file is like."""
 
 
 class ToolWatch:
@@ -72,6 +74,7 @@ class ToolWatch:
 
     def loaded(self) -> None:
         """The agent has been loaded."""
+        evidence.loaded()
         self._objects.remember()
 
     def _wrapped(self, body: Any) -> Any:
@@ -110,7 +113,7 @@ class ToolWatch:
         outcome: dict[str, Any] = {}
         inside = in_tool.set(True)
         reads = evidence.Reads(context)
-        if any(_SESSION & names_in(code) for code in behind.codes):
+        if behind.may_use_all or behind.names & _SESSION:
             reads.whole_state()
         try:
             with reads:
@@ -133,7 +136,7 @@ class ToolWatch:
     async def look(self, number: int, names: list[str]) -> dict[str, str]:
         """What the call about which the gate decides would see now."""
         context = self._asking.get(number)
-        return {} if context is None else await evidence.look(names, context)
+        return {} if context is None else await evidence.look(names, context, evidence.variables())
 
     def _changed_elsewhere(self, tool: Any, values: dict[str, str]) -> list[str]:
         """The values behind a tool that tools have changed, and then other code."""
@@ -151,10 +154,15 @@ class ToolWatch:
                 self._left[_shared(tool, place)] = values.get(place, "")
         names = self._names.setdefault((tool.name, behind.places.get("", "")), set())
         names |= reads.names | evidence.read_by(behind.codes, behind.files)
+        names |= {place for place in behind.places if place.startswith("variable:")}
+        names |= evidence.everything() if behind.may_use_all else set()
+        if behind.names & _SIZES:
+            names |= {f"file:{name[5:]}" for name in names if name.startswith("path:")}
+        reads.ended()
         read = evidence.without_written(names - {f"file:{file[len(agent_places[-1]) :]}" for file in behind.files})
-        variables = {name for name in read if name.startswith("variable:")}
-        found: dict[str, Any] = {"read": sorted(read - variables)[:_MOST_FILES], "hidden": sorted(reads.hidden)}
-        found["saw"] = {**reads.saw, **await evidence.look(sorted(variables)[:_MOST_FILES], None)}
+        seen = {name for name in read if name.startswith(("variable:", "made:"))}
+        found: dict[str, Any] = {"read": sorted(read - seen)[:_MOST_FILES], "hidden": sorted(reads.hidden)}
+        found["saw"] = {**reads.saw, **await evidence.look(sorted(seen)[:_MOST_FILES], None, reads.variables)}
         if len(read) > _MOST_FILES:
             found["reason"] = f"it reads more than {_MOST_FILES:,} files and variables"
         return found

@@ -8,6 +8,7 @@ import importlib
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -200,6 +201,7 @@ def test_model_asked__shows_what_a_model_is_asked_not_where_nor_with_which_key()
     odd.append(odd)
     content = {"parts": [{"data": b"\xff", "args": {"b": None, "a": float("nan")}, "of": {"y", "x"}, "odd": odd}]}
     asked = asked_of(model, config=config, contents=[content], service_tier="flex")
+    assert re.fullmatch("[0-9a-f]{16}", asked.pop("code")), "the class is of a library without a version"
     golden_files.check("golden_model_asked.json", json.dumps(asked, indent=1) + "\n")
     assert not [word for word in ("key-", "label-", "cache-1", "timeout", "object at") if word in json.dumps(asked)]
 

@@ -460,6 +460,13 @@ def test_tool_files__evidence(tmp_path: Path) -> None:
 
     one, names = now("file:docs/a.txt"), now("folder:docs")
     assert (now("path:docs/a.txt"), now("path:docs")) == ("file", "folder")
+    (repo.root / "docs/a.sh").write_text("true")
+    (repo.root / "docs/link").symlink_to("a.sh")
+    assert (now("path:docs/a.sh"), now("path:docs/link")) == ("file", "file -> a.sh")
+    (repo.root / "docs/a.sh").chmod(0o755)
+    (repo.root / "docs/link").unlink()
+    assert now("path:docs/a.sh") == "program"
+    (repo.root / "docs/a.sh").unlink()
     assert now("file:docs/b.txt") == now("folder:more") == now("path:cache.txt") == "absent"
     (repo.root / "docs/a.txt").write_bytes(b"one\n")
     (repo.root / "docs/__pycache__").mkdir()
@@ -480,6 +487,10 @@ def test_tool_files__evidence(tmp_path: Path) -> None:
         ("UNIT", str(tmp_path)),
     ):
         assert now(f"variable:{name}", value) == "$"
+    assert now("variable:UNIT", "x" * 5_000) == now("variable:OTHER", "x" * 5_000)
+    given = ["UNIT", "PATH", "HOME", "SHOP_API_KEY"]
+    assert now("variable:*", "\0".join(given)) == now("variable:*", "\0".join(["UNIT", "LANG"]))
+    assert now("variable:*", "\0".join(given)) != now("variable:*", "\0".join([*given, "OTHER"]))
     assert now("state:api_key", "0c1f") == "$"
 
 

@@ -273,7 +273,7 @@ class ModelAsked(_Message):
     implementation: str = ""
     """Full name of the model's class."""
     code: str = ""
-    """Hash of the repository's code behind the model; "" if it has none."""
+    """Hash of the code behind the model: the repository's functions, and packages; "" if it is the framework's."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What the model was made with, as far as it is JSON and the request does not show it. Without addresses, keys,
     headers, clients and retries."""

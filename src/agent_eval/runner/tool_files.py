@@ -75,7 +75,9 @@ class ToolFiles:
         if _is_ignored(self._root, name):
             return ""
         if kind == "path":
-            return "folder" if path.is_dir() else "file"
+            link = f" -> {(self._root / name).readlink()}" if (self._root / name).is_symlink() else ""
+            what = "folder" if path.is_dir() else "program" if os.access(path, os.X_OK) else "file"
+            return what + link
         if kind == "folder":
             names = "\0".join(sorted(_names_in(self._root, path, name)))
             return hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -112,7 +114,9 @@ def stale_tools(tape: Tape, rules: ToolRules, files: ToolFiles) -> dict[str, str
 
 def _of_variable(name: str, value: str) -> str:
     """A hash of a variable's value, unless masking would hide it, or it is another one on each machine."""
-    is_of_machine = any(fnmatchcase(name, each) for each in BASE_VARIABLES) or Path(value).is_dir()
+    if name == "*":  # the names of all
+        value = " ".join(each for each in value.split("\0") if _of_variable(each, "x") != NOT_COMPARED)
+    is_of_machine = any(fnmatchcase(name, each) for each in BASE_VARIABLES) or os.path.isdir(value)  # noqa: PTH112 - of any text
     if is_of_machine or MASK in value or is_secret(name, value) or secrets_in({name: value}):
         return NOT_COMPARED
     return value if value == ABSENT else hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:16]

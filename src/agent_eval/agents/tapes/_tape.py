@@ -187,7 +187,7 @@ class ModelExchange(WireModel):
     implementation: str = ""
     """Full name of the model's class."""
     code: str = ""
-    """Hash of the repository's code behind the model: that makes requests and responses, too."""
+    """Hash of the code behind the model, if it is not the framework's: that makes requests and responses, too."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What its constructor was given and the request does not show."""
     stream: bool = False
