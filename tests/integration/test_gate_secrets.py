@@ -186,8 +186,10 @@ def test_secrets__a_recorded_placeholder_holds_where_another_variable_has_the_sa
     (repository.root / "counted" / "agent.py").write_text(ECHO, encoding="utf-8")
     recorded = turn("postgres", "***DB_PASSWORD***", "the answer is {} today")
     wrong = turn("postgres", "***OTHER_KEY***", "the answer is {} today")
-    cases = [{"eval_id": name, "conversation": [each]} for name, each in (("same", recorded), ("other", wrong))]
-    criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}
+    glued = turn("suffix", "suffix", "the answer is another valuesuffix today")
+    turns = {"same": recorded, "other": wrong, "glued": glued}
+    cases = [{"eval_id": name, "conversation": [each]} for name, each in turns.items()]
+    criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.82}
     repository.write({"s.evalset.json": {"eval_set_id": "s", "eval_cases": cases}})
     repository.write({"test_config.json": {"criteria": criteria}})
     variables = {"A_TOKEN": "postgres", "DB_PASSWORD": "postgres", "OTHER_KEY": "another value"}
@@ -195,4 +197,12 @@ def test_secrets__a_recorded_placeholder_holds_where_another_variable_has_the_sa
 
     done = repository.gate("run", *arguments, python=False, environment=variables, code=1)
 
-    assert done.statuses == {"same": "passed", "other": "failed"}
+    assert done.statuses == {"same": "passed", "other": "failed", "glued": "failed"}
+    # Without the secret this would pass, so the difference of the masked texts explains nothing.
+    why = {case.eval_id: case.metrics[1].runs[0].evidence[0] for case in done.report.cases[1:]}
+    assert (why["glued"].expected, why["glued"].actual) == (
+        "the answer is ***OTHER_KEY***suffix today",
+        "the answer is suffix today",
+    )
+    reasons = " ".join(reason.message for reason in why["other"].why)
+    assert "***OTHER_KEY***" in reasons and "***A_TOKEN***" in reasons and "token," not in reasons

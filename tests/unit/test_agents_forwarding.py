@@ -44,6 +44,7 @@ CI = {**dict.fromkeys(BASE | MODELS | NEVER | OTHERS, "x"), "PATH": "/usr/bin", 
         ("", BASE),
         ("SOMETHING_ELSE, AWS_*", BASE | {"SOMETHING_ELSE", "AWS_SECRET_ACCESS_KEY"}),  # it replaces the models'
         ("+SOMETHING_ELSE", BASE | MODELS | {"SOMETHING_ELSE"}),
+        ("+SOMETHING_ELSE,+AWS_*, +", BASE | MODELS | {"SOMETHING_ELSE", "AWS_SECRET_ACCESS_KEY"}),
     ],
 )
 def test_forwarding__only_what_is_listed_reaches_the_agent(option: str | None, forwarded: set[str]) -> None:

@@ -324,6 +324,13 @@ def failures() -> dict[str, AgentFailure]:
         "no key": raised(NO_KEY, "builtins.ValueError", traceback="frames"),
         "a key that is withheld": raised(NO_KEY, "builtins.ValueError", withheld=KEY),
         "another ValueError": raised("bad schema", "builtins.ValueError"),
+        **{
+            f"an MCP server's {status}": failed_turn(
+                RemoteError("server-unavailable", f"The agent's server did not answer: http://x (HTTP {status}).", {}),
+                None,
+            )
+            for status in (401, 503)
+        },
         "lines": raised("one\ntwo", "a.B", origin="agent", traceback="frames"),
         "a module": loaded("No module named 'yfinance.data'", "ModuleNotFoundError"),
         "a module beside it": loaded("No module named 'blame'", "ModuleNotFoundError", Path(blame.__file__).parent),

@@ -11,7 +11,7 @@ import pytest
 from golden_files import check
 
 from agent_eval.cli import _parser, main
-from agent_eval.settings import GROUPS, SETTINGS
+from agent_eval.settings import GROUPS, SETTINGS, read_settings
 
 MISTAKES = (
     *("validat", "eval bot", "xyzzy", "evals", "evals:one", "", "--num-runs 3 run", "-v"),
@@ -35,6 +35,24 @@ def test_arguments__mistake_has_a_suggestion(
         said = said.partition(" (choose from")[0]  # Which differs between versions of Python.
         lines.append(f"$ agent-eval {mistake}\n{usage[:40]}\n{said}\nexit {exit.value.code}\n")
     check("golden_arguments.txt", "".join(lines))
+
+
+def test_arguments__a_repeated_flag_of_a_list_adds_to_it(tmp_path: Path) -> None:
+    repeated = {
+        "agent-env": ("+ONE", "+TWO_*"),
+        "remote-sessions": ("keep", "ignore-state"),
+        "baseline": ("artifact", "rerun"),
+        "exclude": ("a", "b c"),
+        "base-branches": ("release/*", "next"),
+    }
+    flags = [word for name, values in repeated.items() for value in values for word in (f"--{name}", value)]
+    parsed = _parser()[0].parse_args(["run", *flags])
+    given = {name: getattr(parsed, name.replace("-", "_")) for name in repeated}
+    settings, problems = read_settings(tmp_path, flags=given)
+    assert not problems
+    assert (settings.agent_env, settings.baseline) == ("+ONE,+TWO_*", "artifact,rerun")
+    assert settings.remote_sessions == {"keep", "ignore-state"}
+    assert (settings.exclude, settings.base_branches) == (("a", "b c"), ("release/*", "next"))
 
 
 def _help_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -431,6 +431,18 @@ def test_config_finder__a_config_of_another_tool_is_passed_over(name: str, file:
     assert foreign_in(tmp_path, config=Path("evals") / file)[0].errors, "it is named"
 
 
+def test_render_text__notices_that_say_the_same_are_one(tmp_path: Path) -> None:
+    write(tmp_path / "a.test.json", ONE)
+    for number in range(40):
+        write(tmp_path / f"web{number:02}.test.json", '{"host": "x"}')
+    write(tmp_path / "test_config.json", '{"host": "x"}')
+    suite, foreign = foreign_in(tmp_path)
+    assert len(foreign) == 41, "each is in results.json"
+    text = render_text(suite.problems)
+    assert "web01.test.json, web02.test.json, web03.test.json and 36 more files" in text
+    assert len(text.splitlines()) < 10 and "A config above" not in text
+
+
 @pytest.mark.parametrize("name", OUR_CONFIGS)
 def test_config_finder__a_mistake_in_a_config_is_an_error(name: str, tmp_path: Path) -> None:
     write(tmp_path / "a.test.json", ONE)

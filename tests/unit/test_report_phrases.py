@@ -233,6 +233,9 @@ def one_run() -> Iterator[tuple[str, RunReport]]:
         ["server-unavailable", "provider-unavailable"],
     ):
         yield f"an outage of {kinds}", report("inconclusive", ended_by(*kinds, status="errored"))
+    asked = "The agent's MCP server did not answer: http://x (HTTP 403)."
+    refused = case("x", "failed", errors={0: RunError(kind="server-unavailable", owner="provider", message=asked)})
+    yield "a refused server", report("inconclusive", [refused.changed(status="errored")])
     yield "a recording without the cases", report("failed", ended_by("agent-no-answer", "agent-no-answer"))
     yield "no answer, and a crash", report("failed", [*ended_by("agent-no-answer"), crash()])
     yield "all too slow", report("failed", ended_by("deadline", "deadline"))

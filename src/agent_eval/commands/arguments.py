@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from agent_eval.settings import BY_INPUT, GROUPS, Setting
 
+_LISTS = ("NAMES", "WORDS", "SOURCE")
+"""Metavariables of settings whose values are separated by commas."""
 _DEFAULT = BY_INPUT["output-dir"].default
 
 
@@ -45,7 +48,18 @@ def _add_setting(group: argparse._ArgumentGroup, setting: Setting, *, is_shown: 
     elif setting.metavar == "PATTERN":
         group.add_argument(flag, action="append", dest=setting.field, metavar=metavar, help=text)
     else:
-        group.add_argument(flag, dest=setting.field, metavar=metavar, help=text)
+        action = _Joined if setting.metavar in _LISTS else "store"
+        group.add_argument(flag, action=action, dest=setting.field, metavar=metavar, help=text)
+
+
+class _Joined(argparse.Action):
+    """A flag with a list that is separated by commas: further ones add to it."""
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, values: Any, option_string: object = None
+    ) -> None:
+        before = getattr(namespace, self.dest, None)
+        setattr(namespace, self.dest, values if before is None else f"{before},{values}")
 
 
 def add_compare(parser: argparse.ArgumentParser) -> None:

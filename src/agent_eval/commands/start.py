@@ -12,7 +12,7 @@ from pathlib import Path
 from types import EllipsisType
 
 from agent_eval.commands._io import CliIO
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, alike
 from agent_eval.core.text import carriable, plural, without_commands, workflow_command
 from agent_eval.evalset.models import Suite
 from agent_eval.evalset.paths import repository_of
@@ -100,13 +100,13 @@ def _counts(problems: Iterable[Problem]) -> list[str]:
 def render_text(problems: Sequence[Problem]) -> str:
     """Problems grouped by file, each with its hint; "" for none. Safe to print to a CI log."""
     blocks = []
-    for file, group in groupby(_sorted(problems), key=lambda problem: problem.file or ""):
+    for file, group in groupby(alike(_sorted(problems)), key=lambda each: each[0].file or ""):
         lines = [_plain(file)] if file else []
-        for problem in group:
+        for problem, others in group:
             numbers = [str(number) for number in (problem.line, problem.column) if number is not None]
             where = f"{':'.join(numbers)}: " if numbers else ""
             inside = f" ({_plain(problem.path)})" if problem.path else ""
-            lines.append(f"  {where}{problem.severity} [{problem.code}] {_plain(problem.message)}{inside}")
+            lines.append(f"  {where}{problem.severity} [{problem.code}] {_plain(problem.message + others)}{inside}")
             for number, line in enumerate((problem.hint or "").splitlines()):
                 lines.append(f"      {_plain(line)}" if number else f"      hint: {_plain(line)}")
         blocks.append("\n".join(lines) + "\n")

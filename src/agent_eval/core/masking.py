@@ -25,7 +25,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 MASK = "***"
 """The placeholder of a secret without a name. That of `API_KEY` is `***API_KEY***`: all contain this."""
-_PLACEHOLDER = re.compile(r"\*\*\*[\w.:-]+\*\*\*")
+PLACEHOLDER = re.compile(r"(\*\*\*[\w.:-]+\*\*\*)")
 _SHORTEST = 6
 """A shorter value is no secret, and masking it ("1", "true") would mangle ordinary text."""
 _SHORTEST_BASE64 = 8
@@ -260,7 +260,7 @@ class Masker:
         """
         shown = {placeholder: self._secrets[placeholder] for placeholder in self._held.union(known)}
         before = value.model_dump_json(exclude_unset=True) if shown else ""
-        after = _PLACEHOLDER.sub(
+        after = PLACEHOLDER.sub(
             lambda match: json.dumps(shown[match[0]])[1:-1] if match[0] in shown else match[0], before
         )
         return value if after == before else type(value).model_validate_json(after)
@@ -297,7 +297,7 @@ def _dumped(value: BaseModel) -> dict[str, Any]:
 
 def unnamed(value: str) -> str:
     """A masked text with the same placeholder for all secrets."""
-    return _PLACEHOLDER.sub(MASK, value) if MASK in value else value
+    return PLACEHOLDER.sub(MASK, value) if MASK in value else value
 
 
 def shorten(value: Masked, limit: int) -> Masked:

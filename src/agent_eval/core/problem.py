@@ -6,6 +6,9 @@ import enum
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from agent_eval.core.text import listed
 
 _REPOSITORY = "org/agent-eval-action"
 MAX_PROBLEMS = 100
@@ -64,6 +67,17 @@ class Problem:
 def has_error(problems: Iterable[Problem]) -> bool:
     """Whether one of them stops the run."""
     return any(problem.severity is Severity.ERROR for problem in problems)
+
+
+def alike(problems: Iterable[Any]) -> list[tuple[Any, str]]:
+    """The findings for a person, each with what to add to its message: notices that say the same of files are one."""
+    groups: dict[object, list[Any]] = {}
+    for problem in problems:
+        said = (problem.code, problem.message, problem.hint)
+        is_notice = problem.severity == Severity.NOTICE and problem.file
+        groups.setdefault(said if is_notice else id(problem), []).append(problem)
+    others = ((first, [other.file for other in rest if other.file != first.file]) for first, *rest in groups.values())
+    return [(first, f" The same holds for {listed(files, 3, 'file')}." if files else "") for first, files in others]
 
 
 def capped(problems: Iterable[Problem]) -> list[Problem]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from agent_eval.core.content import FunctionCall
+from agent_eval.core.masking import PLACEHOLDER
 from agent_eval.core.text import plural, shorten
 from agent_eval.criteria._alignment import Alignment, align
 from agent_eval.criteria._differences import describe_differences, literal, name_of, render_call
@@ -135,12 +136,18 @@ def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[Reason, 
         return (Reason.of("answer-without-words", blank=not actual.strip()),)
     summary = Reason.of("words-found", **shares(rouge))
     lines = []
-    ours, theirs = words(expected), words(actual)
+    ours, theirs = _words(expected), _words(actual)
     if 0 < len(set(lacking := surplus(ours, theirs))) <= FEW_WORDS:
         lines.append(Reason.of("missing-words", **counted(lacking)))
     if 0 < len(set(unasked := surplus(theirs, ours))) <= FEW_WORDS:
         lines.append(Reason.of("unexpected-words", **counted(unasked)))
     return bounded(summary, lines)
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text; the placeholder of a secret is one, but `***bold***` is none."""
+    parts = PLACEHOLDER.split(text)
+    return [word for at, part in enumerate(parts) for word in ([part] if at % 2 and part.isupper() else words(part))]
 
 
 def shares(rouge: Rouge) -> Facts:

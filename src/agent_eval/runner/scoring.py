@@ -98,7 +98,7 @@ async def report_run(
         for criterion in planned.criteria:
             outcome = results[criterion.name] if criterion in waiting else await _score(criterion, conversation)
             if exact is not None and criterion not in waiting:
-                outcome = _with_scores(outcome, await _score(criterion, exact))
+                outcome = _with_scores(outcome, await _score(criterion, exact), masker or Masker())
             scores.append((criterion, _run_score(criterion, outcome, recording, planned)))
         reasons = [score.reason for criterion, score in scores if criterion.threshold is not None]
         if reasons and all(reason is not None and reason.code == WITHOUT_KEY for reason in reasons):
@@ -124,18 +124,26 @@ def _revealed(conversation: Conversation, masker: Masker, known: frozenset[str])
     return replace(conversation, actual=revealed[:count], expected=expected)
 
 
-def _with_scores(masked: Result, exact: Result) -> Result:
+def _with_scores(masked: Result, exact: Result, masker: Masker) -> Result:
     """The scores of the secrets with the texts of the masked conversation."""
     if not isinstance(masked, Scored) or not isinstance(exact, Scored):
         return masked
     texts = {finding.turn: finding for finding in masked.findings}
     findings = [
-        replace(texts.get(turn) or TurnFinding(turn=turn, score=None, expected="", actual=""), score=score)
-        for turn, score in ((finding.turn, finding.score) for finding in exact.findings)
+        # The masked texts may be alike enough.
+        replace(texts[low.turn], score=low.score)
+        if low.turn in texts
+        else replace(low, expected=_shown(low.expected, masker), actual=_shown(low.actual, masker), why=())
+        for low in exact.findings
     ]
     return replace(
         masked, score=exact.score, passed=exact.passed, turn_scores=exact.turn_scores, findings=tuple(findings)
     )
+
+
+def _shown(text: str, masker: Masker) -> str:
+    """A text of the unmasked conversation, masked; what was cut at its end may be a part of a secret."""
+    return masker.text(text) if len(text) <= _SIDE else masker.beginning(text.encode()).decode("utf-8", "ignore")
 
 
 def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> MetricReport:

@@ -50,6 +50,7 @@ _KEY_MISSING = re.compile(r"api.?key|credentials?\b|DefaultCredentialsError", re
 _KEY_REFUSED = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID", re.IGNORECASE | re.DOTALL)
 _RETRIED = re.compile(r"\s*LiteLLM Retried: \d+ times")
 """What LiteLLM adds to errors, also where it has not repeated the call."""
+_REFUSED = re.compile(r"[(]HTTP 40[13][)]")
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN)\b")
 _ADK_PREFACE = re.compile(r"\s*On how to mitigate this issue, please refer to:\s+\S+\s+")
 """What ADK's model classes print before the provider's error with status 429 (google_llm.py of google-adk 2.13.0)."""
@@ -121,6 +122,8 @@ def _with_variables(hint: str, message: str) -> str:
 def _lost_server(message: str) -> AgentFailure:
     """The failure of a turn that lacked the tools of an MCP server, which google-adk leaves out without an error."""
     hint = "Check the server, its credentials and its address, and run the job again."
+    if _REFUSED.search(message):
+        hint = "Check the credentials that the agent sends: is their variable set, and passed on (`agent-env: +NAME`)?"
     return AgentFailure(message, kind=FailureKind.SERVER, hint=hint)
 
 

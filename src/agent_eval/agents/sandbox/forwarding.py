@@ -100,7 +100,7 @@ def allow_list(option: str | None) -> tuple[str, ...]:
 
     Args:
         option: Names or globs, separated by commas or whitespace. They replace MODEL_VARIABLES; with a leading `+`
-            they are added to them. None: the defaults. "": only BASE_VARIABLES.
+            (others may have one, too) they are added to them. None: the defaults. "": only BASE_VARIABLES.
 
     Returns:
         Names and globs, always including BASE_VARIABLES.
@@ -112,7 +112,7 @@ def allow_list(option: str | None) -> tuple[str, ...]:
         return (*BASE_VARIABLES, *MODEL_VARIABLES)
     text = option.strip()
     defaults = MODEL_VARIABLES if text.startswith("+") else ()
-    named = [name for name in re.split(r"[,\s]+", text.removeprefix("+")) if name]
+    named = [name.removeprefix("+") if defaults else name for name in re.split(r"[,\s]+", text) if name.strip("+")]
     for name in named:
         if not re.fullmatch(r"[A-Za-z_*?\[][\w*?\[\]!\-]*", name):
             raise ValueError(f"`{name}` is neither the name of an environment variable nor a glob of names")

@@ -84,7 +84,8 @@ def why_not_read(path: Path, name: str, *, excluded: bool) -> Problem | None:
         hint = "If `exclude` means another file of this name, write its path: `/test_config.json` is that of the root."
         return _found(name, Severity.WARNING, message, hint, code="config-excluded") if excluded else None
     message = "is not a config of evals: it has no key of one, so it seems to be another tool's."
-    hint = "A config above it applies, else ADK's defaults; `config` names another."
+    above = "A config above it applies, else ADK's defaults" if "/" in name else "ADK's defaults apply"
+    hint = f"{above}; `config` names another."
     return None if excluded else _found(name, Severity.NOTICE, message, hint, code="foreign-file")
 
 

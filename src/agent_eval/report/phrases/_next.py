@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from agent_eval.gate.verdict import NO_SECRETS
 from agent_eval.report.phrases._causes import place_reference, place_text
 from agent_eval.report.phrases._words import as_often
 from agent_eval.report.phrases.rule_changes import base_name
-from agent_eval.report.views import NEVER_RAN, Reference, has_cause, one_line
+from agent_eval.report.views import NEVER_RAN, Cause, Reference, has_cause, one_line
 from agent_eval.report.views.digest import case_name, with_status
 from agent_eval.report.views.grouping import View, change_counts
 from agent_eval.report.views.links import file_reference
@@ -28,6 +29,7 @@ from agent_eval.results import (
     RunReport,
 )
 
+_REFUSED = re.compile(r"[(]HTTP 40[13][)]")
 _OUTAGE = "provider-unavailable"
 _MOST_PLACES = 3
 _MOST_FILES = 2
@@ -51,6 +53,7 @@ _REMEDIES: Mapping[str, str] = {
     "run-timeout": "raise `run-timeout`",
     "budget": "raise the budget",
     WITHOUT_KEY: "give the job a model key",
+    "server-refused": "give the agent credentials that its server accepts",
     "no-key": "give the run a model key that works",
     "judge-no-credentials": "give the job a model key",
     "simulator-no-credentials": "give the job a model key",
@@ -170,7 +173,7 @@ def _again(report: RunReport) -> Step:
 
 def _about_unjudged(view: View) -> Iterator[Step]:
     report, found = view.report, view.errors
-    codes = ["no-key" if cause.no_key else cause.kind for cause in found for _ in cause.cases]
+    codes = [_code(cause) for cause in found for _ in cause.cases]
     codes += [case.reason.code if case.reason else "" for case in with_status(report, "not_run")]
     common = max(codes, key=codes.count)
     if common in _TAPES:
@@ -181,6 +184,12 @@ def _about_unjudged(view: View) -> Iterator[Step]:
         yield _again(report)
     if report.is_for_merge and any(cause.kind == common and cause.owner == "provider" for cause in found):
         yield f". {_FOR_NOTHING}"
+
+
+def _code(cause: Cause) -> str:
+    if cause.kind == "server-unavailable" and _REFUSED.search(cause.message):
+        return "server-refused"
+    return "no-key" if cause.no_key else cause.kind
 
 
 def _record_again(report: RunReport, code: str, count: int) -> Iterator[Step]:

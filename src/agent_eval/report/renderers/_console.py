@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from agent_eval.core.problem import alike
 from agent_eval.core.text import listed, plural, short_name, shorten
 from agent_eval.report.phrases import (
     again_helps,
@@ -404,14 +405,15 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
     """Problems in files and settings, errors first."""
     styles = {"error": "bold red", "warning": "yellow", "notice": "dim"}
     order = list(styles)
-    for problem in sorted(problems, key=lambda problem: order.index(problem.severity))[:_MOST_PROBLEMS]:
+    shown = alike(sorted(problems, key=lambda problem: order.index(problem.severity)))
+    for problem, others in shown[:_MOST_PROBLEMS]:
         where = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
         head = [(where, "cyan"), ": " if where else "", (problem.severity, styles[problem.severity])]
-        yield _indented(styled(*head, (f" [{problem.code}] ", "dim"), (problem.message, "")), 1)
+        yield _indented(styled(*head, (f" [{problem.code}] ", "dim"), (problem.message + others, "")), 1)
         for line in (problem.hint or "").splitlines():
             yield _indented(styled((line, "dim")), 5)
-    if len(problems) > _MOST_PROBLEMS:
-        yield styled(f" and {plural(len(problems) - _MOST_PROBLEMS, 'more problem')}")
+    if len(shown) > _MOST_PROBLEMS:
+        yield styled(f" and {plural(len(shown) - _MOST_PROBLEMS, 'more problem')}")
     if problems:
         yield ""
 
