@@ -13,7 +13,7 @@ from agent_eval.gate.agent_sources import Sources
 from agent_eval.gate.cause_evidence import Before
 from agent_eval.gate.changed_here import HeadCode, merged, note_changed_here, supported
 from agent_eval.gate.changed_lines import changed_code, changed_lines
-from agent_eval.report.phrases import cause_sentence, changed_here, next_step
+from agent_eval.report.phrases import agent_changes, cause_sentence, changed_here, next_step
 from agent_eval.report.views import view_of
 from agent_eval.results import (
     AgentFacts,
@@ -392,6 +392,30 @@ def code_between(base: Mapping[str, str], head: Mapping[str, str | None], folder
         texts=lambda file: (base.get(file), head.get(file)),
         apart=True,
     )
+
+
+def test_unlisted__what_changes_around_agents() -> None:
+    changes = [
+        ("desk/plans.json", "12.5", "13.5"),
+        ("desk/plugins.py", "LIMIT = 100.0", "LIMIT = 10.0"),
+        ("desk/schema.py", "    text:", "    message:"),
+        (".github/workflows/evals.yml", "DESK_FACTOR: '1'", "DESK_FACTOR: '3'"),
+        ("desk/tools.py", "VAT = 0.0", "VAT = 0.3"),
+    ]
+    head: dict[str, str | None] = dict(FILES)
+    for file, old, new in changes:
+        head[file] = (head[file] or "").replace(old, new)
+    run = report("failed", [case("lamp", "failed")])
+    found = code_of(head).unlisted([DESK.model_copy(update={"agent": run.files[0].agent})], [])
+    run.agents, run.agent_changes = [DESK], found
+    assert agent_changes(run, placed=True).split(", desk: ") == [
+        "desk: plugins at desk/plugins.py:1 (LIMIT)",
+        "output-schema at desk/schema.py:3 (Reply)",
+        "tool plan_of (data) at desk/plans.json",
+        "variables at .github/workflows/evals.yml:2 (DESK_FACTOR)",
+    ]
+    assert code_of(head).unlisted([DESK], found) == [], "each place once"
+    assert code_of(FILES).unlisted([DESK], []) == []
 
 
 def test_merged__one_place_is_one_cause() -> None:

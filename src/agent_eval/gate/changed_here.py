@@ -25,7 +25,16 @@ from agent_eval.gate.cause_evidence import (
     told_by,
 )
 from agent_eval.gate.changed_lines import Edit, Lines, edits, within
-from agent_eval.results import AgentChangeCode, AgentFacts, AgentTree, CauseCounts, CauseReport, CauseSymptom, Place
+from agent_eval.results import (
+    AgentChange,
+    AgentChangeCode,
+    AgentFacts,
+    AgentTree,
+    CauseCounts,
+    CauseReport,
+    CauseSymptom,
+    Place,
+)
 
 MOST_PLACES = 10
 _OF_TOOLS = frozenset({"tool-error", "tool-empty", "tool-response", "deadline"})
@@ -203,6 +212,25 @@ class HeadCode:
                 tool.place for each in agents for tool in each.tools if tool.name == name and tool.place
             )
         return places if self.changed_files is not None else places[:1]
+
+    def unlisted(self, trees: Iterable[AgentTree], listed: Iterable[AgentChange]) -> list[AgentChange]:
+        """What changes around agents that are themselves as before: plugins, schemas, files of data and variables."""
+        found: list[AgentChange] = []
+        seen = {(place.file, place.first) for change in listed for place in change.places}
+        for tree in trees if self.changed_files else ():
+            changed: list[tuple[AgentChangeCode, AgentFacts, str, list[Place]]] = []
+            changed += [("plugins", agent, "", self.of_plugins(tree)) for agent in tree.agents[:1]]
+            for agent in tree.agents:
+                changed.append(("output-schema", agent, "", self.of_agent(tree, agent, ("output_schema",))))
+                for tool in agent.tools:
+                    used = self.code_of(tree, tool.name, agent)
+                    changed.append(("tool-data", agent, tool.name, [Place(file=file) for file in self._named(used)]))
+                    changed.append(("variables", agent, "", self._variables(used)))
+            for code, agent, name, places in changed:
+                if new := [place for place in places if (place.file, place.first) not in seen]:
+                    seen |= {(place.file, place.first) for place in new}
+                    found.append(AgentChange(code=code, path=tree.agent, agent=agent.name, tool=name, places=new))
+        return found
 
     def of_code(self, code: Sequence[Definition]) -> list[Place]:
         """The changed lines of code, changed files that it names, and of workflows those with a variable of it."""

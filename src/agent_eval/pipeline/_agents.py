@@ -207,6 +207,8 @@ def _add_changes(
     if difference is not None:
         changed = functools.partial(difference.lines, only_code=True)
         code = dataclasses.replace(code, changed=changed, written=difference.lines, texts=difference.texts, apart=True)
+    if base:
+        report.agent_changes += code.unlisted(report.agents, report.agent_changes)
     note_changed_here(report.causes, trees, code, before)
     report.causes = merged(supported(report.causes))
 

@@ -38,6 +38,10 @@ AgentChangeCode = Literal[
     "tool-removed",
     "tool-declaration",
     "tool-source",
+    "tool-data",
+    "plugins",
+    "output-schema",
+    "variables",
     "agent-added",
     "agent-removed",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent_eval.core.text import listed, plural, shorten
+from agent_eval.report.phrases._causes import place_text
 from agent_eval.results import AgentChange, RunReport
 
 MOST_CHANGES = 6
@@ -43,16 +44,16 @@ def relevant_changes(report: RunReport) -> list[AgentChange]:
     return [change for change in report.agent_changes if not failing or change.path in failing]
 
 
-def agent_changes(report: RunReport, most: int = MOST_CHANGES) -> str:
+def agent_changes(report: RunReport, most: int = MOST_CHANGES, *, placed: bool = False) -> str:
     """All changes in one line, with the agent's name where there are several agents; "" if nothing is known to differ.
 
-    E.g. `model a-large to a-small, tool find_devices (source) and 2 more`.
+    E.g. `model a-large to a-small, tool find_devices (source) and 2 more`; `placed`: each with its first place.
     """
     several = sum(len(tree.agents) for tree in report.agents) > 1
     names = [
-        f"{shorten(change.agent, _NAME)}: {agent_change(change)}"
-        if several and not change.code.startswith("agent-")
-        else agent_change(change)
+        f"{shorten(change.agent, _NAME)}: " * (several and not change.code.startswith("agent-"))
+        + agent_change(change)
+        + "".join(f" at {place_text(place)}" for place in change.places[:placed])
         for change in relevant_changes(report)
     ]
     return listed(names, most)

@@ -371,7 +371,7 @@ def _sides(sides: Sequence[Side]) -> Table:
 def _remarks(view: View) -> Iterator[RenderableType]:
     """What else a reader has to know before the verdict."""
     report, groups = view.report, view.groups
-    if report.verdict != "passed" and (changed := agent_changes(report)):
+    if report.verdict != "passed" and (changed := agent_changes(report, placed=True)):
         yield styled("  changed in the agent: ", (changed, ""))
     for cases, what in (
         (groups.still, f"on {view.branch} too"),
