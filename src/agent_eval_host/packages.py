@@ -20,7 +20,10 @@ from agent_eval_host.frames import agent_places, is_ours, is_own
 from agent_eval_host.tool_sources import imports_of, is_of_agent, names_in, own_file
 
 _SEARCHES = {"importlib", "importlib_metadata", "importlib_resources", "pkgutil", "pkg_resources", "runpy", "gc"}
-_FINDS = {"__import__", "__subclasses__", "builtins", "exec", "eval", "vars", "globals", "attrgetter", "__dict__"}
+_FINDS = {
+    *("__import__", "__subclasses__", "builtins", "exec", "eval", "vars", "globals", "__dict__", "__globals__"),
+    *("attrgetter", "methodcaller", "getmembers", "getattr_static", "currentframe", "_getframe", "iter_entry_points"),
+}
 """Modules and names with which code finds packages, modules or values that it doesn't name: nothing else says what it
 uses, so it may use everything.
 """

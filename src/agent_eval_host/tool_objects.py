@@ -301,12 +301,14 @@ def _parts_of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
     if own_file(function):
         names, files = names_in(function.__code__), imported_files(function.__code__)
         yield from _used(function.__module__, function.__globals__, names)
-        for module in _own_modules() if files else ():
+        for module in _own_modules(len(sys.modules)) if files else ():
             if own_file(module) in files:
                 yield from _used(module.__name__, vars(module), names)
 
 
-def _own_modules() -> list[ModuleType]:
+@functools.lru_cache(maxsize=1)
+def _own_modules(loaded: int) -> list[ModuleType]:
+    """The agent's own modules, as long as so many are loaded."""
     return [module for module in list(sys.modules.values()) if own_file(module)]
 
 
@@ -355,9 +357,10 @@ def _used(module: str, names_of_module: dict[str, Any], names: frozenset[str]) -
             if own_file(value) and vars(value) is not names_of_module:
                 yield from _used(value.__name__, vars(value), names - {name})
         elif _is_compared(value):
-            # Of what several modules share, one of them.
-            shared = (each.__name__ for each in _own_modules() if vars(each).get(name) is names_of_module[name])
-            yield f"{min(shared, default=module)}:{name}", value
+            held, owners = names_of_module[name], [module]
+            if issubclass(type(held), (dict, list, set)) or is_of_agent(type(held)):  # several may share it
+                owners += [each.__name__ for each in _own_modules(len(sys.modules)) if vars(each).get(name) is held]
+            yield f"{min(owners)}:{name}", value
 
 
 def _content(value: Any) -> Any:
