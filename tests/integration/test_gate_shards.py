@@ -395,6 +395,7 @@ IN_ONE_JOB: Mapping[str, tuple[Callable[[Path], object], Mapping[str, str], Mapp
     "nothing": (same_checkout, {}, {}),
     "a tracked file": (written("bot.py"), {}, {}),
     "an untracked source file": (written("tools.py"), {}, {}),
+    "an untracked report": (written("coverage.xml"), {}, {}),
     "an ignored file": (written("cache.ignored"), {}, {}),
     "a job's credentials": (written("gha-creds-2.json"), {}, {}),
     "a .env": (written(".env", "MY_TOKEN=hidden-in-a-file"), {}, {}),
@@ -431,7 +432,7 @@ def test_merge__files_are_refused_and_variables_noticed_that_differ_between_part
         edit(second, shard={**content["shard"], **found}, provenance={**VERSIONS, **versions})
         for path, data in before.items():
             path.write_bytes(data)
-        for name in ("tools.py", "cache.ignored", "gha-creds-2.json", ".env"):
+        for name in ("tools.py", "coverage.xml", "cache.ignored", "gha-creds-2.json", ".env"):
             (tmp_path / name).unlink(missing_ok=True)
 
     story = []
@@ -458,6 +459,11 @@ def test_merge__files_are_refused_and_variables_noticed_that_differ_between_part
         everything = outcome.files["results-file"].read_text("utf-8") + second.read_text("utf-8")
         for value in ("a-small-one", "a-large-one", "secret-value", "hidden-in", "extra-value"):
             assert value not in everything
+    facts(written("coverage.xml", "other"), {}, {})
+    content = json.loads(first.read_text("utf-8"))["shard"]
+    edit(first, shard={**content, "files": {**content["files"], "coverage.xml": "1234"}})
+    story.append(told("an untracked report of each job", merged(tmp_path).report))
+    edit(first, shard=content)
     facts(*IN_ONE_JOB["a tracked file"])
     shard = json.loads(second.read_text("utf-8"))["shard"]
     edit(second, shard={name: value for name, value in shard.items() if name not in {"files", "variables"}})

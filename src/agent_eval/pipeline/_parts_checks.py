@@ -162,6 +162,9 @@ def _checkout_hash(result: PartResults) -> str | None:
 def _other_files(results: Sequence[PartResults]) -> Iterator[Problem]:
     """A refusal if agents of the parts ran in different files. This run's own checkout does not answer anything."""
     places = {whole: result.file for result in reversed(results) if (whole := _checkout_hash(result)) is not None}
+    names = _differing((result.shard.files for result in results), in_all=True)
+    if any(name != WHOLE and not is_dotenv(name) for name in names):
+        places = {result.file: result.file for result in reversed(results) if result.shard.files}
     if len(places) > 1:
         names = _differing(result.shard.files for result in results)
         named = listed([name for name in names if name != WHOLE and not is_dotenv(name)], _MOST) or "committed files"
@@ -178,11 +181,14 @@ def _other_variables(results: Sequence[PartResults]) -> Iterator[str]:
     names += filter(is_dotenv, _differing(result.shard.files for result in results))
     if names:
         yield f"The parts ran with different variables: {listed(names, _MOST)}"
+    files = [name for name in _differing(result.shard.files for result in results) if not is_dotenv(name)]
+    if files:
+        yield f"Files that git does not track are not in all parts: {listed(files, _MOST)}"
 
 
-def _differing(parts: Iterable[Mapping[str, str] | None]) -> list[str]:
+def _differing(parts: Iterable[Mapping[str, str] | None], *, in_all: bool = False) -> list[str]:
     known = [part for part in parts if part is not None]
-    names = dict.fromkeys(name for part in known for name in part)
+    names = dict.fromkeys(name for part in known for name in part if not in_all or all(name in each for each in known))
     return [harmless(name) for name in names if len({part.get(name) for part in known}) > 1]
 
 

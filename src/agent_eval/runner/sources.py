@@ -59,7 +59,8 @@ def uncommitted_files(root: Path, *, skip: Collection[Path] = ()) -> dict[str, s
 
     Returns:
         By path those of the first 500 files that git has no hash of, and of `.env` files; `WHOLE` has that of all files
-        but `.env`. Directories with a `results.json` are left out. Nothing where git can't say what it ignores.
+        but `.env` and, of untracked ones, all but Python code: the agent may or may not read what else a job writes.
+        Directories with a `results.json` are left out. Nothing where git can't say what it ignores.
     """
     root = root.resolve()
     try:
@@ -75,7 +76,7 @@ def uncommitted_files(root: Path, *, skip: Collection[Path] = ()) -> dict[str, s
         read += not blob
         # The time of a change says nothing on another machine.
         content = blob or _blob(root / name, read).partition(" ")[0]
-        if not is_dotenv(name):
+        if not is_dotenv(name) and (blob is not None or name.endswith(".py")):
             digest.update(_line(name, content))
         if is_dotenv(name) or (not blob and len(found) < _MOST_NAMED):
             found[carriable(name)] = short_hash(content)
@@ -92,7 +93,7 @@ def short_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:4]
 
 
-def _sources(top: Path, skip: Collection[Path]) -> Iterator[tuple[str, str]]:
+def _sources(top: Path, skip: Collection[Path]) -> Iterator[tuple[str, str | None]]:
     left_out = tuple(f"{os.path.relpath(path.resolve(), top)}/" for path in skip)
     for name, blob in sorted(_files(top).items()):
         if not name.endswith(_NOT_SOURCES) and not name.startswith(left_out):
@@ -103,8 +104,8 @@ def _line(name: str, content: str) -> bytes:
     return f"{name}\0{content}\0".encode("utf-8", "surrogateescape")
 
 
-def _files(top: Path) -> dict[str, str]:
-    """The files below a directory, with git's hashes; "" for those that git has no hash of."""
+def _files(top: Path) -> dict[str, str | None]:
+    """The files below a directory, with git's hashes; "" where git has none, None for untracked ones."""
     if top.is_file():  # An archive of modules.
         return {"": ""}
     try:
@@ -116,7 +117,7 @@ def _files(top: Path) -> dict[str, str]:
     return {**{name: "" for name in dotenv if Path(top / name).is_file()}, **files}
 
 
-def _in_git(top: Path) -> Iterator[tuple[str, str]]:
+def _in_git(top: Path) -> Iterator[tuple[str, str | None]]:
     repository = next((folder for folder in (top, *top.parents) if (folder / ".git").exists()), None)
     if repository is None:
         raise GitError("This is no repository.")
@@ -137,7 +138,7 @@ def _in_git(top: Path) -> Iterator[tuple[str, str]]:
         if name.endswith("/"):  # A repository of its own.
             yield from ((f"{name}{inner}", each) for inner, each in _files(top / name).items())
         elif not Path(top / name).is_dir() and (name in tracked or not _is_noise(name)):
-            yield name, ""
+            yield name, "" if name in tracked else None
 
 
 def _walked(top: Path) -> Iterator[str]:
