@@ -254,6 +254,8 @@ def _not_held_against(failed_as_before: Sequence[CaseDecisionReport], rules: Rul
 
 def _why_not(word: CaseDecisionReport, alpha: float) -> str:
     """Why a failed case doesn't block. A case that never failed on the base branch is never called flaky."""
+    if word.broken_on_base:
+        return "broken-on-base"
     if (word.base_mean == 1.0 and word.head_mean == 0.0) or (word.p_value is not None and word.p_value <= alpha):
         return "likely-regression"
     suspected = word.word == "suspicious" and not word.passed_again
@@ -264,7 +266,14 @@ def _why_not(word: CaseDecisionReport, alpha: float) -> str:
     return "red-on-base" if word.word == "unchanged" else "flaky-as-before"
 
 
-_NOT_HELD_AGAINST = ("likely-regression", "suspicious", "failed-at-first", "flaky-as-before", "red-on-base")
+_NOT_HELD_AGAINST = (
+    "likely-regression",
+    "suspicious",
+    "failed-at-first",
+    "flaky-as-before",
+    "broken-on-base",
+    "red-on-base",
+)
 """Codes of the notes about cases that failed and were compared, in this order."""
 
 

@@ -46,6 +46,8 @@ class CaseDecisionReport(WireModel):
     head_runs: int = 0
     base_mean: float | None = None
     base_runs: int = 0
+    broken_on_base: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Whether a case that once passed on the base branch fails there as well now: no pull request is blamed for it."""
     again: bool = False
     """Whether the head's runs are only those that were made to confirm a regression."""
     p_value: float | None = None

@@ -12,10 +12,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
 from typing import Unpack
-from zlib import crc32
 
 from agent_eval.gate.stats import (
     BOTH_LEVEL,
+    CHECK_RUNS,
     WORTH_MORE,
     CaseEvidence,
     Family,
@@ -131,7 +131,9 @@ def _cases(family: Family, unpaid: Unpaid) -> list[CaseDecisionReport]:
         if threshold or index in named:
             word = "broken" if family.binary and not any(head) else "worse"
         elif suspect is not None:
-            word = _suspect_word(family, suspect, lacks, never_failed=all(base) and not all(head))
+            on_base = suspect.always_fails_on_base or family.fails_on_base(series)
+            never_failed = all(base) and not all(head)
+            word = "unchanged" if on_base else _suspect_word(family, suspect, lacks, never_failed=never_failed)
         elif family.binary and _is_fixed(head, base, family.alpha):
             word = "fixed"
         elif index in better:
@@ -150,6 +152,7 @@ def _cases(family: Family, unpaid: Unpaid) -> list[CaseDecisionReport]:
                 head_runs=len(head),
                 base_mean=_signed_mean(family, base),
                 base_runs=len(base),
+                broken_on_base=suspect is not None and any(base) and family.fails_on_base(series),
                 again=word not in _SHOWN and bool(series.head_confirm),
                 p_value=suspect.p_value if suspect is not None and index in family.case_p else better.get(index),
                 p_adjusted=family.case_p.get(index),
@@ -183,8 +186,6 @@ def _suspect_word(family: Family, suspect: Suspect, lacks: Lacks, *, never_faile
         never_failed: Whether the case never failed on the base and failed a confirmation run. This may be chance, but
             it is not "flaky as before".
     """
-    if suspect.always_fails_on_base:
-        return "unchanged"
     if lacks is not None or never_failed or (suspect.worth >= WORTH_MORE and not suspect.base_underpowered):
         return "suspicious"
     return "flaky as before" if family.binary else "unchanged"
@@ -332,19 +333,18 @@ def _detectable(family: Family, pairs: Sequence[tuple[Sequence[float], Sequence[
     return detectable_shift(sqrt(fsum(variances)) / len(pairs), level)
 
 
-CHECK_RUNS = 2
-"""Base runs of today for each regression of a metric that got worse; without one, for each suspected regression."""
 DIFFERS = 0.02
 """Significance level of the check. A false alarm costs runs and some power, never a wrong verdict."""
 CHECKED_CASES = 8
-"""Most cases of a check that no suspected regression calls for."""
+"""Most cases of a check of a constant error."""
 
 
 def runs_to_check(families: Sequence[Family]) -> dict[str, int]:
     """Base runs that the check still needs, by case id."""
     missing: dict[str, int] = {}
     for family in _findings(families):
-        for index in family.named or got_worse(family) or _some(family):
+        suite = family.suite_p is not None and family.suite_p <= family.level
+        for index in family.named or (not suite and got_worse(family)) or range(len(family.series)):
             if count := missing_runs(family, index):
                 missing[family.case_ids[index]] = max(count, missing.get(family.case_ids[index], 0))
     return missing
@@ -359,12 +359,6 @@ def missing_runs(family: Family, index: int) -> int:
 def got_worse(family: Family) -> list[int]:
     """The suspected regressions that a metric got worse by: the indices of those whose fresh runs say so."""
     return [suspect.index for suspect in family.suspects if not family.binary or suspect.e_value() > 1]
-
-
-def _some(family: Family) -> list[int]:
-    """A few suspected regressions or, without any, a fixed sample of cases."""
-    cases = [suspect.index for suspect in family.suspects] or list(range(len(family.series)))
-    return sorted(cases, key=lambda index: crc32(family.case_ids[index].encode()))[:CHECKED_CASES]
 
 
 def differs(families: Sequence[Family]) -> bool:

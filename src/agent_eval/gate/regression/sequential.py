@@ -7,7 +7,6 @@ from dataclasses import replace
 from zlib import crc32
 
 from agent_eval.gate.regression._decide import (
-    CHECK_RUNS,
     CHECKED_CASES,
     Unpaid,
     decide,
@@ -17,6 +16,7 @@ from agent_eval.gate.regression._decide import (
 )
 from agent_eval.gate.regression.retrial import Retrial, next_runs
 from agent_eval.gate.stats import (
+    CHECK_RUNS,
     FRESH_COLUMNS,
     PASS,
     ROUND,
@@ -107,7 +107,8 @@ def _compare(
 
 def base_differs(decision: DecisionReport) -> bool:
     """Whether the base branch fails more often today than in its stored runs."""
-    return any(reason.code == _BASE_DIFFERS for reason in decision.reasons)
+    broken = any(case.broken_on_base for case in decision.cases)
+    return broken or any(reason.code == _BASE_DIFFERS for reason in decision.reasons)
 
 
 def _base_runs_of_constant(

@@ -11,7 +11,7 @@ from agent_eval.gate.stats.decision import (
     usual_extra_runs,
 )
 from agent_eval.gate.stats.exact_tests import detectable_drop, detectable_shift, exact_p, holm, pass_rates, wilson
-from agent_eval.gate.stats.families import BOTH_LEVEL, ROUND, THRESHOLD_RUNS, WORTH_MORE, Family, Suspect
+from agent_eval.gate.stats.families import BOTH_LEVEL, CHECK_RUNS, ROUND, THRESHOLD_RUNS, WORTH_MORE, Family, Suspect
 from agent_eval.gate.stats.samples import (
     FRESH_COLUMNS,
     PASS,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import comb, fsum
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from agent_eval.gate.stats._screening import Columns, Table, run_level_p, suite_p, suite_scores_p
 from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.decision import Budget, MetricRule, Rules
-from agent_eval.gate.stats.exact_tests import holm, permutation_p
+from agent_eval.gate.stats.exact_tests import exact_p, holm, permutation_p
 from agent_eval.gate.stats.samples import (
     FRESH_COLUMNS,
     Pair,
@@ -54,6 +54,14 @@ THRESHOLD_RUNS = 6
 one base run, 1 in 256 of the cases with a pass rate of 50% does so."""
 WORTH_MORE = 1.2
 """The payoff of the bet, screening included, from which on a case gets more runs."""
+CHECK_RUNS = 2
+"""Base runs of today of each regression, before it blocks by stored runs."""
+_NEWEST = 5
+"""Newest records of the base: if these and its runs of today fail more often than the older ones, only they count."""
+_CHANGED = 0.05
+"""The p-value up to which that is so."""
+_SUITE_LEVEL = 2.5
+"""The same for the suite: how much larger its p-value may be against the newest runs than the error rate."""
 LOOKS = {1: 0.2, 2: 0.3}
 """Interim analyses of scores: the round of confirmation runs, and its share of the error rate. The final analysis of
 all runs has the rest."""
@@ -83,7 +91,7 @@ class Suspect:
     """At least `WORTH_MORE`: more runs are worthwhile. For pass or fail, the payoff of the bet with the screening runs
     counted too; that is no fair bet, and only selects runs."""
     always_fails_on_base: bool
-    """The base has runs and none of them passed."""
+    """The base has runs and none of them passed, or none of today's since something changed there."""
     is_binary: bool
     """Whether all values are zeros and ones."""
     base_underpowered: bool
@@ -187,9 +195,20 @@ class Family:
         return (self.today_only or self.rules.confirm_on_base == "always") and self.budget.can_run_base
 
     @cached_property
+    def _compared(self) -> list[Series]:
+        """The cases as the suite's test sees them: of what changed on the base branch only the newest runs."""
+        changed = map(self._changed_on_base, self.series)
+        return [
+            replace(each, base=self._newest(each), base_days=each.base_days[-len(self._newest(each)) :])
+            if new
+            else each
+            for each, new in zip(self.series, changed, strict=True)
+        ]
+
+    @cached_property
     def screening_p(self) -> float | None:
         """p-value of the screening runs of all cases; None if no case has comparable runs on both sides."""
-        return self.suite_test([first_look(series, fresh_only=self.fresh_only) for series in self.series])
+        return self.suite_test([first_look(series, fresh_only=self.fresh_only) for series in self._compared])
 
     @cached_property
     def trigger(self) -> float | None:
@@ -198,7 +217,7 @@ class Family:
             return None
         if self.screening_p is not None or not self.fresh_only:
             return self.screening_p
-        return self.suite_test([first_look(series, fresh_only=False) for series in self.series])
+        return self.suite_test([first_look(series, fresh_only=False) for series in self._compared])
 
     @cached_property
     def columns(self) -> int:
@@ -212,7 +231,7 @@ class Family:
         """p-value of the fresh columns alone; None without any."""
         if self.trigger is None or not self.columns:
             return None
-        looks = zip(self.series, self.fresh_columns, strict=True)
+        looks = zip(self._compared, self.fresh_columns, strict=True)
         return self.suite_test([fresh_look(series, columns, fresh_only=self.fresh_only) for series, columns in looks])
 
     @cached_property
@@ -228,11 +247,27 @@ class Family:
         if self.fresh_p is None:
             informs = not self.rule.blocking and self.screening_p is not None
             return min(1.0, (self.screening_p or 0.0) / BOTH_LEVEL) if informs else None
-        looks = zip(self.series, self.fresh_columns, strict=True)
+        looks = zip(self._compared, self.fresh_columns, strict=True)
         both = self.suite_test([both_looks(series, columns, fresh_only=self.fresh_only) for series, columns in looks])
         assert both is not None
-        p_value = max(self.fresh_p, min(1.0, both / BOTH_LEVEL))
+        p_value = max(self.fresh_p, min(1.0, both / BOTH_LEVEL), self._newest_p())
         return max(p_value, self._run_level_p()) if p_value < 1.0 else 1.0
+
+    def _newest_p(self) -> float:
+        """The same against the newest base runs alone, at a larger level: those of today, once the base has run."""
+        if self.fresh_only:
+            return 0.0
+        heads = [
+            (*series.head_screen, *columns) if columns else ()
+            for series, columns in zip(self._compared, self.fresh_columns, strict=True)
+        ]
+        today = [each.base_confirm if len(each.base_confirm) >= CHECK_RUNS else () for each in self._compared]
+        if 2 * sum(map(bool, today)) < len(today):
+            if self.budget.can_run_base:
+                return 0.0  # It runs before the suite blocks.
+            today = [(*self._newest(each), *each.base_screen, *each.base_confirm) for each in self._compared]
+        p_value = self.suite_test(list(zip(heads, today, strict=True)))
+        return 0.0 if p_value is None else min(1.0, p_value / _SUITE_LEVEL)
 
     def suite_test(self, pairs: Sequence[Pair]) -> float | None:
         """One-sided p-value that the head's values are lower; None if no case has values on both sides."""
@@ -259,7 +294,7 @@ class Family:
                 base=series.base,
                 records=series.base_days,
             )
-            for series, columns, drop in zip(self.series, self.fresh_columns, self.drops, strict=True)
+            for series, columns, drop in zip(self._compared, self.fresh_columns, self.drops, strict=True)
         ]
         return run_level_p(rows, self._rng("columns"), binary=self.binary)
 
@@ -353,7 +388,8 @@ class Family:
         """The base runs that confirmation runs are compared with."""
         if self.fresh_only:
             return (*series.base_screen, *series.base_confirm)
-        return (*series.base, *series.base_screen, *series.base_confirm)
+        stored = self._newest(series) if self._changed_on_base(series) else series.base
+        return (*stored, *series.base_screen, *series.base_confirm)
 
     def _below(self, series: Series) -> bool:
         """Whether a screening run failed: the only reason for suspicion that is independent of the base."""
@@ -388,7 +424,28 @@ class Family:
         return bool(base) and mean + max(self.drops[index], _MARGIN) < min(base)
 
     def _always_fails_on_base(self, series: Series) -> bool:
-        return is_red(self.base_of(series) or series.base)
+        broke = len(series.base_confirm) >= CHECK_RUNS and is_red(series.base_confirm)
+        return is_red(self.base_of(series) or series.base) or (broke and self._changed_on_base(series))
+
+    def fails_on_base(self, series: Series) -> bool:
+        """Whether a case that passed on the base branch once fails there now."""
+        return self._changed_on_base(series) and self._always_fails_on_base(series)
+
+    def _newest(self, series: Series) -> tuple[float, ...]:
+        return series.base[-_NEWEST * max(len(series.head_screen), 1) :]
+
+    def _changed_on_base(self, series: Series) -> bool:
+        """Whether the newest base runs, those of today included, fail more often than the older ones.
+
+        Then a regression came in there, and the pull request is compared with what it is now. This never adds to the
+        error rate, as it makes the base worse. If the base can run today, it has to do so first.
+        """
+        if not self.binary or self.fresh_only or (self.budget.can_run_base and len(series.base_confirm) < CHECK_RUNS):
+            return False
+        newest = self._newest(series)
+        older = series.base[: -len(newest)] if newest else ()
+        now = (*newest, *series.base_screen, *series.base_confirm)
+        return bool(older) and exact_p(failed(now), len(now), failed(older), len(older)) <= _CHANGED
 
     def _low(self, index: int, series: Series) -> bool:
         """Whether the screening scores are lower than most base scores; only for selecting runs."""

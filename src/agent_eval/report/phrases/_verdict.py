@@ -214,6 +214,10 @@ def flaky_as_before(numbers: Sequence[Numbers], count: int, base: str) -> str:
     return _not_held_against(f"failed, as it does now and then on {base}", numbers, count, base)
 
 
+def broken_on_base(numbers: Sequence[Numbers], count: int, base: str) -> str:
+    return _not_held_against(f"{'fails' if count == 1 else 'fail'} on {base} today, too", numbers, count, base)
+
+
 def red_on_base(numbers: Sequence[Numbers], count: int, base: str) -> str:
     return _not_held_against(f"failed as on {base}", numbers, count, base)
 
