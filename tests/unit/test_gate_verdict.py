@@ -153,6 +153,17 @@ STORIES = {
     "an error that always comes": story(TEN, "x", "x"),
     "an error that always comes, but not on the base": story(TEN, "x", "x", base_more={}),
     "an error that always comes, today on the base, too": story(TEN, "x", "x", base_more={"x": "x"}),
+    **{
+        f"broke on the base {count} records ago": story("1" * (20 - count) + "0" * count, "0", "0", base_more={"x": "0"})
+        for count in (1, 3, 8, 12, 15)
+    },
+    "broke on the base three records ago, where it can't run": story("1" * 17 + "000", "0", "0"),
+    "broke on the base five records ago, and another case breaks": Story(
+        base={**STEADY, "x": "1" * 15 + "00000"},
+        head={**FINE, "x": "0", "ok1": "0"},
+        more={"x": "0", "ok1": "0"},
+        base_more={"x": "0"},
+    ),
     "an error that always comes, and what is not run because of it": Story(
         base={**STEADY, "x": TEN}, head={**FINE, **MOST_FAIL}, more=MOST_FAIL
     ),

@@ -388,8 +388,12 @@ class Family:
         """The base runs that confirmation runs are compared with."""
         if self.fresh_only:
             return (*series.base_screen, *series.base_confirm)
-        stored = self._newest(series) if self._changed_on_base(series) else series.base
-        return (*stored, *series.base_screen, *series.base_confirm)
+        return (*series.base, *series.base_screen, *series.base_confirm)
+
+    def _held_to(self, series: Series) -> tuple[float, ...]:
+        """Those of them that a regression has to be worse than."""
+        changed = self._changed_on_base(series)
+        return (*self._newest(series), *series.base_screen, *series.base_confirm) if changed else self.base_of(series)
 
     def _below(self, series: Series) -> bool:
         """Whether a screening run failed: the only reason for suspicion that is independent of the base."""
@@ -425,7 +429,7 @@ class Family:
 
     def _always_fails_on_base(self, series: Series) -> bool:
         broke = len(series.base_confirm) >= CHECK_RUNS and is_red(series.base_confirm)
-        return is_red(self.base_of(series) or series.base) or (broke and self._changed_on_base(series))
+        return is_red(self._held_to(series) or series.base) or (broke and self._changed_on_base(series))
 
     def fails_on_base(self, series: Series) -> bool:
         """Whether a case that passed on the base branch once fails there now."""
@@ -454,14 +458,14 @@ class Family:
         return not base or mean + self.drops[index] < base[len(base) // 5]
 
     def _base_planned(self, series: Series) -> int:
-        have = len(series.base_screen) if self.fresh_only else len(series.base) + len(series.base_screen)
+        have = len(self._held_to(series)) - len(series.base_confirm)
         fresh = self.budget.can_run_base and self.rules.confirm_on_base != "never"
         return max(have, FULL_BASE) if fresh else have
 
     def _suspect(self, index: int, start: int, count: int, below_threshold: int) -> Suspect:
         series = self.series[index]
         planned, base_planned = self.rules.confirm_runs, self._base_planned(series)
-        fresh, base = series.head_confirm[start : start + planned], self.base_of(series)
+        fresh, base = series.head_confirm[start : start + planned], self._held_to(series)
         if self.binary:
             worth = _payoff((*series.screened, *series.head_confirm[: start + planned]), base)
             least, level = p_of(joint_e([case_e(planned, planned, 0, base_planned)])), self.alpha
