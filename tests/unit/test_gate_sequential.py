@@ -438,3 +438,30 @@ def test_sequential__what_is_asked_for_and_said_in_many_games() -> None:
         # Not enough to run the whole suite again.
         page.append(f"{stored} stored runs, {again}: {next_step([*steady(29), bad], DEFAULT, RUNS_TEN)}")
     check("golden_games.txt", "\n".join(page) + "\n")
+
+
+@pytest.mark.parametrize("records", range(21))
+def test_sequential__a_case_that_broke_on_the_base_blocks_nobody(records: int) -> None:
+    """It failed the newest records, fails every run of today on both sides, and 29 others always pass."""
+    depth = 20
+    days = tuple(map(str, range(depth)))
+    rest = {f"ok{number}": Series(head_screen=(1.0,), base=(1.0,) * depth, base_days=days) for number in range(29)}
+    base = (1.0,) * (depth - records) + (0.0,) * records
+    all_series = {"broken": Series(head_screen=(0.0,), base=base, base_days=days), **rest}
+    for number in range(20):
+        evidence = [CaseEvidence(case_id=name, metrics={PASS: series}) for name, series in all_series.items()]
+        step = next_step(evidence, Rules(), Budget(extra_runs=200, can_run_base=True))
+        if isinstance(step, DecisionReport):
+            break
+        for name in {*step.head, *step.base}:
+            series, value = all_series[name], 0.0 if name == "broken" else 1.0
+            head, beside = step.head.get(name, 0), step.base.get(name, 0)
+            all_series[name] = replace(
+                series,
+                head_confirm=(*series.head_confirm, *[value] * head),
+                head_rounds=(*series.head_rounds, *[number] * head),
+                base_confirm=(*series.base_confirm, *[value] * beside),
+            )
+    assert isinstance(step, DecisionReport) and step.outcome == "passed"
+    [case] = [case for case in step.cases if case.case_id == "broken"]
+    assert case.broken_on_base == (0 < records < 13), "twelve records later the others are older than most"

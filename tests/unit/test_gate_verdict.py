@@ -154,7 +154,9 @@ STORIES = {
     "an error that always comes, but not on the base": story(TEN, "x", "x", base_more={}),
     "an error that always comes, today on the base, too": story(TEN, "x", "x", base_more={"x": "x"}),
     **{
-        f"broke on the base {count} records ago": story("1" * (20 - count) + "0" * count, "0", "0", base_more={"x": "0"})
+        f"broke on the base {count} records ago": story(
+            "1" * (20 - count) + "0" * count, "0", "0", base_more={"x": "0"}
+        )
         for count in (1, 3, 8, 12, 15)
     },
     "broke on the base three records ago, where it can't run": story("1" * 17 + "000", "0", "0"),
