@@ -204,7 +204,8 @@ def _toolset(cause: CauseReport, base: str) -> str:
 
 
 def _answer(cause: CauseReport, base: str) -> str:
-    return f'{plural(len(cause.cases), "case")} answer "{_cut(cause.data.actual or "", _LONG_VALUE)}"'
+    answers = "answers" if len(cause.cases) == 1 else "answer"
+    return f'{plural(len(cause.cases), "case")} {answers} "{_cut(cause.data.actual or "", _LONG_VALUE)}"'
 
 
 def _answer_change(cause: CauseReport, base: str) -> str:
