@@ -40,7 +40,7 @@ from agent_eval.gate import evaluation, verdict
 from agent_eval.gate.history._drift import ALPHA, CASE_ALPHA
 from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTICE_DAYS, Gate, case_matcher
 from agent_eval.gate.regression import _decide, sequential
-from agent_eval.gate.stats import bets, families
+from agent_eval.gate.stats import bets, families, suspects
 from agent_eval.gate.stats.exact_tests import wilson
 from agent_eval.gate.verdict import EXIT_CODES, decide
 from agent_eval.github import _activity as activities
@@ -566,10 +566,10 @@ def test_docs__the_numbers_in_the_text_are_the_codes() -> None:
         f"at least {families.SEEN_AGAIN:g} without the runs",
         f"it would fail for {families.CHECK_RUNS} times",
         f"the newest {['five'][families._NEWEST - 5]} records",
-        f"fewer than {families.THIN_BASE} stored runs",
+        f"fewer than {suspects.THIN_BASE} stored runs",
         f"fewer than {families.FULL_BASE} stored runs gets fresh runs",
         f"p of at most {_decide.DIFFERS:g}",
-        f"and {families.THRESHOLD_RUNS} more runs in a row",
+        f"and {suspects.THRESHOLD_RUNS} more runs in a row",
         f" | {families.BOTH_LEVEL * 0.05:.2f} | ",
     ):
         assert said in WORDS, said

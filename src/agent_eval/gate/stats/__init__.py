@@ -11,7 +11,7 @@ from agent_eval.gate.stats.decision import (
     usual_extra_runs,
 )
 from agent_eval.gate.stats.exact_tests import detectable_drop, detectable_shift, exact_p, holm, pass_rates, wilson
-from agent_eval.gate.stats.families import BOTH_LEVEL, CHECK_RUNS, ROUND, THRESHOLD_RUNS, WORTH_MORE, Family, Suspect
+from agent_eval.gate.stats.families import BOTH_LEVEL, CHECK_RUNS, ROUND, Family
 from agent_eval.gate.stats.samples import (
     FRESH_COLUMNS,
     PASS,
@@ -22,3 +22,4 @@ from agent_eval.gate.stats.samples import (
     first_look,
     is_red,
 )
+from agent_eval.gate.stats.suspects import THRESHOLD_RUNS, WORTH_MORE, Suspect
