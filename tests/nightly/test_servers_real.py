@@ -75,12 +75,12 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
         yield made
 
 
-def outcome(title: str, repository: Repository, agent: str, *messages: str) -> str:
+def outcome(title: str, repository: Repository, agent: str, *messages: str, seconds: int = 120) -> str:
     """What becomes of a case for each message, and the answers of those that fail."""
     cases = {message: [(message, "21 degrees")] for message in messages}
     config = {"criteria": {"response_match_score": 0.9}}
     repository.write({"s.evalset.json": eval_set("s", cases), "test_config.json": config})
-    done = repository.gate("run", "--agent", agent, python=False, timeout=300)
+    done = repository.gate("run", "--agent", agent, "--turn-timeout", str(seconds), python=False, timeout=300)
     shown = [(case.eval_id, case.conversation) for case in done.report.cases]
     turns = [(name, talk.turns[0]) for name, talk in shown if talk is not None]
     answers = [f"{name}: {turn.answer or '(none)'} after {len(turn.steps)} steps" for name, turn in turns]
@@ -100,6 +100,20 @@ def test_a2a__python_and_javascript_are_read_alike(mode: str, repository: Reposi
             said.append(outcome("tasks", repository, f"a2a:{url}", *TASKS))
     assert said[0] == said[1]
     check("golden_gate/real_a2a.txt", said[0])
+
+
+def test_a2a__older_and_other_servers(repository: Repository) -> None:
+    said = []
+    for name, package, script, modes in (
+        ("a2a-sdk-0.3.26", "a2a-sdk[http-server]==0.3.26", "a2a_python_03.py", ("streaming", "whole")),
+        ("fasta2a-2.1.1", "fasta2a==2.1.1", "a2a_fasta2a.py", ("",)),
+    ):
+        python = packages_python(name, package, "uvicorn")
+        for mode in modes:
+            port = free_port()
+            with serving(port, python, SERVERS / script, str(port), mode) as url:
+                said.append(outcome(f"{name} {mode}".strip(), repository, f"a2a:{url}", *TASKS, "raises", seconds=8))
+    check("golden_gate/real_a2a_others.txt", "".join(said))
 
 
 MCP_SERVERS = {"mcp-1": ("mcp", "1.30.0"), "mcp-2": ("mcp", "2.3.0"), "fastmcp": ("fastmcp", "4.2.3")}
