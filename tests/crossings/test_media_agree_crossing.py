@@ -479,9 +479,8 @@ class Known:
         )
 
 
-ADVISORY, BY_THRESHOLD = {"gate": "advisory"}, {"gate": "thresholds|both", "evidence": "live"}
+ADVISORY = {"gate": "advisory"}
 EVERY = "if the gate did not decide by case, every failure counts (docs/results.md, junit.xml)"
-STARTED = "the headline counts apart what did not start, and outputs what the statistics say"
 PASSED = "JUnit and annotations say only that it passed on the base branch"
 FAILS, RED = "fails the run", "shows red"
 KNOWN = (
@@ -494,85 +493,20 @@ KNOWN = (
         EVERY,
     ),
     Known(
-        FAILS,
-        {"JUnit": True, "pytest": True},
-        False,
-        {"case": "fails as before|flaky|fails at first|breaks once|breaks as before"},
-        {"case": "fails as before", "beside": "an outage"},
-        f"{EVERY}; annotations have a rule of their own for what fails on the base branch, too",
-    ),
-    Known(
-        FAILS,
-        {"annotations": True},
-        False,
-        ADVISORY,
-        {**ADVISORY, "case": "not evaluated"},
-        "annotations don't ask whether a case without a result is excused",
-    ),
-    Known(
-        FAILS,
-        {"annotations": True},
-        False,
-        {"policy": "only informs|nothing blocks"},
-        {"case": "not evaluated", "policy": "only informs"},
-        "the same; and with thresholds, what fails as before is an error whatever the policy says",
-    ),
-    Known(
-        FAILS,
-        {"annotations": False},
-        True,
-        {"case": "scores less"},
-        {"case": "scores less"},
-        "annotations have a warning for whatever passed",
-    ),
-    Known(RED, {"annotations": True}, False, {}, {**ADVISORY, "case": "not evaluated"}, "as of these cases"),
-    Known(
-        RED,
-        {"JUnit": True, "annotations": True},
-        False,
-        {"run": "on-inconclusive: pass"},
-        {"case": "not evaluated", "run": "on-inconclusive: pass"},
-        "only pytest knows `on-inconclusive`",
-    ),
-    Known(
         RED,
         {"results.json": False},
         True,
-        {"run": "on-inconclusive: pass|a part"},
-        {"case": "suspected, undecided", "run": "on-inconclusive: pass"},
-        f"{EVERY}, also where `on-inconclusive` lets the run pass, and in a part, which 0 does not judge",
-    ),
-    Known(
-        "regressions",
-        {"outputs": "more"},
-        "fewer",
-        {"evidence": "replayed"},
-        {"case": "scores less", "evidence": "replayed"},
-        "outputs count a replayed case twice, or although it is a suspected regression elsewhere",
-    ),
-    Known(
-        "regressions",
-        {"page": "more", "outputs": "most"},
-        "fewer",
-        {"evidence": "replayed"},
-        {"case": "scores less", "evidence": "replayed", "gate": "thresholds", "policy": "only informs"},
-        "the same; and the headline says that there are none where one doesn't block",
+        {"run": "a part"},
+        {"base": "none yet", "gate": "auto", "run": "a part"},
+        f"{EVERY}, and 0 does not judge a part",
     ),
     Known(
         "regressions",
         {"page": "more", "outputs": "more"},
         "fewer",
-        {"case": "scores less|no answer"},
+        {"case": "scores less|no answer|can't start"},
         {"case": "scores less", "gate": "thresholds"},
-        "the headline says that there are none where one doesn't block, and counts apart what does not answer",
-    ),
-    Known(
-        "regressions",
-        {"page": "more"},
-        "fewer",
-        {"case": "can't start"},
-        {"case": "can't start", "beside": "a regression", "gate": "thresholds"},
-        STARTED,
+        "the headline says that there are none where one doesn't block, and counts apart what does not answer or start",
     ),
     Known(
         "suspected",
@@ -580,15 +514,7 @@ KNOWN = (
         "fewer",
         {"case": "can't start"},
         {**ADVISORY, "case": "can't start", "beside": "a regression", "policy": "nothing blocks"},
-        STARTED,
-    ),
-    Known(
-        "regressions",
-        {"outputs": "fewer"},
-        "more",
-        BY_THRESHOLD,
-        {"case": "suspected", "gate": "thresholds"},
-        "outputs ask the statistics only; elsewhere a suspected regression that blocks is a regression",
+        "the headline counts apart what did not start",
     ),
     Known(
         "suspected",
@@ -602,7 +528,7 @@ KNOWN = (
         "suspected",
         {"annotations": True, "console": True},
         False,
-        BY_THRESHOLD,
+        {"gate": "thresholds|both", "evidence": "live"},
         {"case": "suspected", "gate": "thresholds"},
         "the label of the case is that of the statistics, also where it blocks",
     ),

@@ -87,11 +87,14 @@ def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> CaseOutcome
     trend = _trend(word, runs)
     change = comparison.change if comparison is not None else None
     blocks = would_block and report.gate != "advisory"
+    no_pass = case.status in {"failed", "errored"}
+    excused = no_pass and not blocks and _is_excused(case, report)
     return CaseOutcome(
         standing=_standing(case, report, trend, change, would_block=would_block),
         blocks=blocks,
         would_block=would_block,
-        excused=not blocks and _is_excused(case, report),
+        excused=excused,
+        counts=blocks or (no_pass and not excused),
         rank=0 if would_block else _rank(case, report, trend, change),
         word=word,
         trend=trend,
@@ -154,10 +157,9 @@ def has_crashed(case: CaseReport) -> bool:
 
 
 def _is_excused(case: CaseReport, report: RunReport) -> bool:
-    if case.status not in {"failed", "errored"}:
-        return False
-    others_block = report.verdict == "failed" and bool(report.blocking)
-    return report.verdict == "passed" or (others_block and case.status == "failed")
+    if report.verdict == "passed" or (report.exit_code == 0 and report.shard is None):  # A part has no verdict.
+        return True
+    return report.verdict == "failed" and bool(report.blocking) and case.status == "failed"
 
 
 def _rank(case: CaseReport, report: RunReport, trend: Trend, change: Change | None) -> int:

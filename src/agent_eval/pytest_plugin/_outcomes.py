@@ -66,10 +66,10 @@ def _kind(case: CaseReport, report: RunReport) -> tuple[Literal["pass", "fail", 
         return "fail" if failed else "pass", quarantine, quarantine
     if case.status == "not_run":
         return "skip", reason, ""
+    outcome = view_of(report).outcomes[case.case_id]
     if case.status == "errored":
         # With on-inconclusive=pass, or where the gate only advises, an outage does not fail the session.
-        return "skip" if report.exit_code == 0 else "error", reason, ""
-    outcome = view_of(report).outcomes[case.case_id]
+        return "skip" if outcome.excused else "error", reason, ""
     if case.status == "failed":
         return "fail", reason, f"does not block: {reason}" if outcome.excused else ""
     if outcome.blocks:
@@ -118,12 +118,7 @@ def session_fails(outcome: EngineOutcome, passed_again: Set[str]) -> bool:
 def _responsible(report: RunReport) -> set[str]:
     """The cases because of which the verdict is not green; empty if it is for another reason."""
     outcomes = view_of(report).outcomes
-    return {
-        case.case_id
-        for case in report.cases
-        if outcomes[case.case_id].blocks
-        or (case.status in {"failed", "errored", "not_run"} and not outcomes[case.case_id].excused)
-    }
+    return {case_id for case_id, outcome in outcomes.items() if outcome.counts or outcome.standing == "not-run"}
 
 
 def write_summary(

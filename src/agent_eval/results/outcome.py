@@ -40,8 +40,11 @@ class CaseOutcome(ReportModel):
     """Whether it did not pass but does not block, e.g. because it fails on the base branch too.
 
     A test report skips it: a single failure makes a build of Jenkins unstable, and a session of pytest red. If the gate
-    did not decide by case (an inconclusive run, or one that fails for another reason), every failure counts.
+    did not decide by case (an inconclusive run that `on-inconclusive` does not let pass, or one that fails for another
+    reason), every failure counts.
     """
+    counts: bool
+    """Whether a test report counts it as a failure: it blocks, or it did not pass and is not excused."""
     rank: int
     """Its place in the order of what needs attention: 0 comes first; cases of equal rank are in the report's order."""
     word: CaseWord

@@ -6,6 +6,7 @@ actions/toolkit (`docs/problem-matchers.md`).
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -98,20 +99,18 @@ def notice_command(title: str, message: str) -> str:
 
 def _case_annotations(view: View) -> Iterator[_Annotation]:
     report, groups = view.report, view.groups
-    # A case that failed before blocks only in some gate modes, and is less important.
-    old: Level = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
-    excused = {case_id for case_id, outcome in view.outcomes.items() if outcome.excused}
-    sections: list[tuple[Sequence[CaseReport], Level, str]] = [
-        ([case for case in groups.worse if case.case_id not in excused], "error", ""),
-        ([case for case in groups.failed if case.case_id not in excused], "error", ""),
-        ([case for case in groups.worse if case.case_id in excused], "warning", ""),
-        ([case for case in groups.failed if case.case_id in excused], "warning", "without blocking"),
-        (groups.still, old, f"as on {view.branch}"),
-        (groups.flaky, old, as_often(view.branch)),
-        (groups.errored, "error", "could not be evaluated"),
-        (groups.quarantined, "warning", "is quarantined"),
-    ]
-    for cases, level, what in sections:
+    sections = (
+        (groups.worse, ""),
+        (groups.failed, ""),
+        (groups.still, f"as on {view.branch}"),
+        (groups.flaky, as_often(view.branch)),
+        (groups.errored, "could not be evaluated"),
+        (groups.quarantined, "is quarantined"),
+    )
+    levels: Sequence[Level] = ("error", "warning")
+    for (section, how), level in itertools.product(sections, levels):
+        what = "without blocking" if section is groups.failed and level == "warning" else how
+        cases = [case for case in section if view.outcomes[case.case_id].counts == (level == "error")]
         found, left = shared_causes(report, cases, view.branch)
         for item in found:
             yield _shared_annotation(item, level, view)
@@ -121,9 +120,7 @@ def _case_annotations(view: View) -> Iterator[_Annotation]:
         grouped = {case.case_id for cause in shared for case in cause.cases}
         for case in left:
             if case.case_id not in grouped:
-                yield _case_annotation(
-                    case, "warning" if case.status == "passed" else level, _what(case, what, view), view
-                )
+                yield _case_annotation(case, level, _what(case, what, view), view)
     for reason, cases in not_run_groups(report):
         yield _Annotation(level="warning", title=f"{plural(len(cases), 'case')} did not run", message=reason)
 

@@ -82,11 +82,9 @@ def _count(report: RunReport, change: Change) -> str:
 
 def _regressions(report: RunReport) -> str:
     """Regressions as every text names them; suspected ones are not among them."""
-    if report.comparison is None or report.decision is None:
-        return _count(report, "newly_failing")
-    view = view_of(report)
-    replayed = sum(case.replayed for case in view.groups.worse)  # No test says anything about them.
-    return str(replayed + sum(view.outcomes[case.case_id].trend == "regression" for case in report.cases))
+    if report.comparison is None:
+        return ""
+    return str(sum(outcome.standing == "regression" for outcome in view_of(report).outcomes.values()))
 
 
 def _metrics(report: RunReport) -> str:
