@@ -253,8 +253,11 @@ def by_results(report: RunReport) -> Said:
     for each in read["cases"]:
         if (name := each["eval_id"]) in {CASE, OTHER}:
             said["status", name] = each["status"]
-            if each["status"] not in {"errored", "not_run"}:
-                said["fails the run", name] = each["case_id"] in blocking
+            if (outcome := each.get("outcome")) is not None:
+                assert outcome["blocks"] == (each["case_id"] in blocking)
+                said["suspected", name] = outcome["standing"] == "suspected"
+                if each["status"] != "not_run":
+                    said["fails the run", name] = outcome["counts"]
     return said
 
 
@@ -486,7 +489,7 @@ FAILS, RED = "fails the run", "shows red"
 KNOWN = (
     Known(
         FAILS,
-        {"results.json": False, "page": False},
+        {"page": False},
         True,
         {},
         {"beside": "an outage", "policy": "only informs"},

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from agent_eval.results import (
     CaseComparison,
@@ -20,7 +21,12 @@ from agent_eval.results import (
     RunReport,
 )
 from agent_eval.results.origin import CaseWord
-from agent_eval.results.outcome import CaseOutcome, Standing, Trend
+from agent_eval.results.outcome import CaseOutcome, Standing
+
+Trend = Literal["regression", "suspected regression", "better", "flaky", "passed again", ""]
+"""How a case compares with the base branch by the statistics, whatever its status is. `flaky`: it also fails sometimes
+there. `passed again`: it failed once, passed when run again, and never failed there. Empty: unchanged, or without
+statistics."""
 
 _WEIGHT: Sequence[CaseWord] = ("broken", "worse", "fixed", "better", "suspicious", "flaky as before", "unchanged")
 _FLAKY = frozenset({"flaky", "passed again"})
@@ -29,6 +35,27 @@ _WITHOUT_RESULT: Mapping[str, Standing] = {
     "quarantined": "quarantined",
     "not_run": "not-run",
 }
+
+
+class Outcome(CaseOutcome):
+    """The same, with what texts say beside it."""
+
+    would_block: bool
+    """Whether it blocks, or would if the gate were not advisory."""
+    excused: bool
+    """Whether it did not pass and does not count."""
+    word: CaseWord
+    """Of its most significant metric."""
+    trend: Trend
+    as_before: bool
+    """Whether it fails on the base branch too, and no less often."""
+    always_fails: bool
+    """Whether the statistics name it and no run of it passed."""
+
+    @property
+    def is_flaky(self) -> bool:
+        """Whether it failed in some runs, no more often than on the base branch."""
+        return self.trend in _FLAKY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +86,7 @@ class Lookups:
         return {case.case_id: case for case in comparison.cases} if comparison is not None else {}
 
     @cached_property
-    def outcomes(self) -> Mapping[str, CaseOutcome]:
+    def outcomes(self) -> Mapping[str, Outcome]:
         """What each case is to the gate."""
         blocking = frozenset(self.report.blocking)
         return {case.case_id: _outcome(case, self, case.case_id in blocking) for case in self.report.cases}
@@ -80,7 +107,7 @@ def shown_word(metric: CaseDecisionReport, decision: DecisionReport) -> CaseWord
     return "worse" if metric.head_mean else "broken"
 
 
-def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> CaseOutcome:
+def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> Outcome:
     report, metrics = found.report, found.decisions.get(case.case_id)
     runs, comparison = found.runs.get(case.case_id), found.changes.get(case.case_id)
     word = shown_word(metrics[0], report.decision) if metrics and report.decision is not None else "unchanged"
@@ -89,13 +116,14 @@ def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> CaseOutcome
     blocks = would_block and report.gate != "advisory"
     no_pass = case.status in {"failed", "errored"}
     excused = no_pass and not blocks and _is_excused(case, report)
-    return CaseOutcome(
+    return Outcome(
         standing=_standing(case, report, trend, change, would_block=would_block),
         blocks=blocks,
         would_block=would_block,
         excused=excused,
         counts=blocks or (no_pass and not excused),
         rank=0 if would_block else _rank(case, report, trend, change),
+        evidence="replayed" if case.replayed else "live",
         word=word,
         trend=trend,
         as_before=trend in _FLAKY or change == "still_failing",

@@ -78,9 +78,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     from agent_eval.report.renderers import junit_xml, results_pieces, summary_markdown
     from agent_eval.runner import case_lines, write_lines
 
-    _finish(settings.on_inconclusive, report)
-    if recorded is not None and recorded.tapes_missing:
-        report.exit_code = 2
+    _finish(settings.on_inconclusive, report, tapes_missing=recorded is not None and recorded.tapes_missing)
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)
     (output / VIEW_PAGE).unlink(missing_ok=True)  # of the results that are replaced
@@ -117,8 +115,9 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     return Outcome(report=report, files=files)
 
 
-def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport) -> None:
-    """Sets the exit code, and the reason of an invalid run."""
+def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tapes_missing: bool = False) -> None:
+    """Sets the exit code, the reason of an invalid run, and what each case is to the gate."""
+    from agent_eval.gate.outcome import Lookups
     from agent_eval.gate.verdict import exit_code, unjudged_runs
     from agent_eval.report.phrases import put_into_words
     from agent_eval.results import NOT_COMPARED, Reason
@@ -134,6 +133,11 @@ def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport) -> None
         stopped = any(reason.code == NOT_COMPARED for reason in report.reasons)
         not_run = report.totals.not_run + _unusable(report) + missing + stopped
         report.exit_code = exit_code(report.verdict, on_inconclusive, not_run=not_run)
+    if tapes_missing:
+        report.exit_code = 2
+    outcomes = Lookups(report=report).outcomes if report.shard is None else {}  # A part judges nothing.
+    for case in report.cases:
+        case.outcome = outcomes.get(case.case_id)
 
 
 def write_refusal(settings: Settings, context: RunContext, report: RunReport) -> Outcome:

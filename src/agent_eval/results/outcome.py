@@ -1,10 +1,10 @@
-"""What the gate makes of each case, decided once: every text prints it."""
+"""What the gate makes of each case, decided once (`gate.outcome`): every text prints it, and results.json has it."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from agent_eval.results.origin import CaseWord, ReportModel
+from agent_eval.results.origin import ReportModel
 
 Standing = Literal[
     "regression",
@@ -22,10 +22,6 @@ Standing = Literal[
 without statistics, it fails only here. `failed`: it fails and can't be compared with the base branch, or blocks by a
 threshold alone. `fails-as-before`: it fails there, too. `flaky`: it failed in some runs, no more often than there.
 `improved`: it is better than there. `passed`: as there, or without a comparison."""
-Trend = Literal["regression", "suspected regression", "better", "flaky", "passed again", ""]
-"""How a case compares with the base branch by the statistics, whatever its status is. `flaky`: it also fails sometimes
-there. `passed again`: it failed once, passed when run again, and never failed there. Empty: unchanged, or without
-statistics."""
 
 
 class CaseOutcome(ReportModel):
@@ -34,28 +30,14 @@ class CaseOutcome(ReportModel):
     standing: Standing
     blocks: bool
     """Whether it fails the gate by itself."""
-    would_block: bool
-    """The same, or that it would if the gate were not advisory."""
-    excused: bool
-    """Whether it did not pass but does not block, e.g. because it fails on the base branch too.
-
-    A test report skips it: a single failure makes a build of Jenkins unstable, and a session of pytest red. If the gate
-    did not decide by case (an inconclusive run that `on-inconclusive` does not let pass, or one that fails for another
-    reason), every failure counts.
-    """
     counts: bool
-    """Whether a test report counts it as a failure: it blocks, or it did not pass and is not excused."""
+    """Whether a test report counts it as a failure.
+
+    A case that did not pass and does not block is skipped there: a single failure makes a build of Jenkins unstable,
+    and a session of pytest red. If the gate did not decide by case (an inconclusive run that `on-inconclusive` does not
+    let pass, or one that fails for another reason), every failure counts.
+    """
     rank: int
     """Its place in the order of what needs attention: 0 comes first; cases of equal rank are in the report's order."""
-    word: CaseWord
-    """Of its most significant metric."""
-    trend: Trend
-    as_before: bool
-    """Whether it fails on the base branch too, and no less often."""
-    always_fails: bool
-    """Whether the statistics name it and no run of it passed."""
-
-    @property
-    def is_flaky(self) -> bool:
-        """Whether it failed in some runs, no more often than on the base branch."""
-        return self.trend in {"flaky", "passed again"}
+    evidence: Literal["live", "replayed"]
+    """Whether models answered, or the case's tape."""

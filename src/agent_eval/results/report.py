@@ -23,6 +23,7 @@ from agent_eval.results.origin import GateMode, ReportModel
 from agent_eval.results.origin import MetricStatus as MetricStatus
 from agent_eval.results.origin import Origin as Origin
 from agent_eval.results.origin import VerdictValue as VerdictValue
+from agent_eval.results.outcome import CaseOutcome
 from agent_eval.results.reason import Note
 from agent_eval.results.reason import Reason as Reason
 from agent_eval.results.recording import RunError, ToolUse, Usage
@@ -209,6 +210,8 @@ class CaseReport(_ComputingReport):
     """Why the case did not pass."""
     fingerprint: str = ""
     """Hash of the eval case's messages and expectations. Cases with different fingerprints are not compared."""
+    outcome: CaseOutcome | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What the case is to the gate; None in results of older versions, and in those of a part."""
     metrics: list[MetricReport] = Field(default_factory=list)
     runs: list[RunResult] = Field(default_factory=list)
     conversation: ConversationReport | None = Field(default=None, exclude_if=lambda value: value is None)
