@@ -484,7 +484,6 @@ class Known:
 
 ADVISORY = {"gate": "advisory"}
 EVERY = "if the gate did not decide by case, every failure counts (docs/results.md, junit.xml)"
-PASSED = "JUnit and annotations say only that it passed on the base branch"
 FAILS, RED = "fails the run", "shows red"
 KNOWN = (
     Known(
@@ -518,30 +517,6 @@ KNOWN = (
         {"case": "can't start"},
         {**ADVISORY, "case": "can't start", "beside": "a regression", "policy": "nothing blocks"},
         "the headline counts apart what did not start",
-    ),
-    Known(
-        "suspected",
-        {"annotations": False},
-        True,
-        {"case": "always fails|breaks|can't start", "policy": "only informs|nothing blocks"},
-        {"evidence": "replayed", "policy": "only informs"},
-        PASSED,
-    ),
-    Known(
-        "suspected",
-        {"annotations": True, "console": True},
-        False,
-        {"gate": "thresholds|both", "evidence": "live"},
-        {"case": "suspected", "gate": "thresholds"},
-        "the label of the case is that of the statistics, also where it blocks",
-    ),
-    Known(
-        "why it does not",
-        {"JUnit": "something else", "annotations": "something else"},
-        "suspected",
-        {"policy": "only informs"},
-        {"evidence": "replayed", "policy": "only informs"},
-        PASSED,
     ),
 )
 

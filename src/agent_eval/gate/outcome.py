@@ -35,6 +35,19 @@ _WITHOUT_RESULT: Mapping[str, Standing] = {
     "quarantined": "quarantined",
     "not_run": "not-run",
 }
+_RANKS: Mapping[Standing, int] = {
+    "regression": 1,
+    "failed": 2,
+    "fails-as-before": 2,
+    "not-evaluated": 3,
+    "suspected": 4,
+    "flaky": 5,
+    "quarantined": 6,
+    "not-run": 7,
+    "improved": 8,
+    "passed": 9,
+}
+"""The order of what needs attention, after what blocks."""
 
 
 class Outcome(CaseOutcome):
@@ -116,13 +129,14 @@ def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> Outcome:
     blocks = would_block and report.gate != "advisory"
     no_pass = case.status in {"failed", "errored"}
     excused = no_pass and not blocks and _is_excused(case, report)
+    standing = _standing(case, report, trend, change, would_block=would_block)
     return Outcome(
-        standing=_standing(case, report, trend, change, would_block=would_block),
+        standing=standing,
         blocks=blocks,
         would_block=would_block,
         excused=excused,
         counts=blocks or (no_pass and not excused),
-        rank=0 if would_block else _rank(case, report, trend, change),
+        rank=0 if would_block else _RANKS[standing],
         evidence="replayed" if case.replayed else "live",
         word=word,
         trend=trend,
@@ -188,20 +202,3 @@ def _is_excused(case: CaseReport, report: RunReport) -> bool:
     if report.verdict == "passed" or (report.exit_code == 0 and report.shard is None):  # A part has no verdict.
         return True
     return report.verdict == "failed" and bool(report.blocking) and case.status == "failed"
-
-
-def _rank(case: CaseReport, report: RunReport, trend: Trend, change: Change | None) -> int:
-    if trend == "regression" or (change == "newly_failing" and report.decision is None):
-        return 1
-    if case.status == "failed" and trend not in {"suspected regression", *_FLAKY}:
-        return 2
-    if case.status in _RANKS:
-        return _RANKS[case.status]
-    if trend == "suspected regression":
-        return 4
-    if trend in _FLAKY:
-        return 5
-    return 8 if trend == "better" or change == "fixed" else 9
-
-
-_RANKS = {"errored": 3, "quarantined": 6, "not_run": 7}

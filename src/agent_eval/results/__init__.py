@@ -39,22 +39,10 @@ if TYPE_CHECKING:
     from agent_eval.results.conversation import *
     from agent_eval.results.decision import *
     from agent_eval.results.history import *
-    from agent_eval.results.outcome import *
     from agent_eval.results.reason import *
     from agent_eval.results.report import *
 
-_MODULES = (
-    "reason",
-    "report",
-    "_merge",
-    "adk_results",
-    "causes",
-    "comparison",
-    "conversation",
-    "decision",
-    "history",
-    "outcome",
-)
+_MODULES = ("reason", "report", "_merge", "adk_results", "causes", "comparison", "conversation", "decision", "history")
 """Imported in this order when a name is used that is not imported above."""
 
 if not TYPE_CHECKING:

@@ -127,7 +127,7 @@ class PageCase:
         decision = self.facts.report.decision
         if decision is None:
             return []
-        is_regression = self.case.case_id in self.facts.regressions
+        is_regression = self.facts.view.standing(self.case) == "regression"
         return [
             {
                 "metric": shown(item.metric, _NAME),

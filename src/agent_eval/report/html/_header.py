@@ -161,6 +161,7 @@ def counts(facts: Facts) -> dict[str, int]:
     report, comparison = facts.report, facts.report.comparison
     totals = report.totals
     changes = grouping.change_counts(comparison) if comparison is not None else {}
+    outcomes = facts.view.outcomes.values()
     return {
         "passed": totals.passed,
         "failed": totals.failed,
@@ -168,10 +169,10 @@ def counts(facts: Facts) -> dict[str, int]:
         "not_run": totals.not_run,
         "quarantined": totals.quarantined,
         "newly_failing": changes.get("newly_failing", 0),
-        "fixed": sum(map(facts.is_fixed, report.cases)),
-        "suspected": sum(facts.view.standing(case) == "suspected" for case in report.cases),
-        "blocking": sum(outcome.blocks for outcome in facts.view.outcomes.values()),
-        "flaky": sum(outcome.is_flaky for outcome in facts.view.outcomes.values()),
+        "fixed": sum(outcome.trend == "better" for outcome in outcomes),
+        "suspected": sum(outcome.standing == "suspected" for outcome in outcomes),
+        "blocking": sum(outcome.blocks for outcome in outcomes),
+        "flaky": sum(outcome.is_flaky for outcome in outcomes),
     }
 
 

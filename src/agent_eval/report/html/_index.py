@@ -158,11 +158,7 @@ class Index:
     def _group(self, case: CaseReport) -> int:
         """The part of the list: the number of its cause; then, without one, what needs attention and what doesn't."""
         number = self._causes.number(case.case_id)
-        calm = (
-            case.status == "passed"
-            and self.facts.view.outcomes[case.case_id].rank > _CALM
-            and "flaky" not in tags_of(self.facts, case)
-        )
+        calm = self.facts.view.outcomes[case.case_id].rank > _CALM and "flaky" not in tags_of(self.facts, case)
         return number if number is not None else self._causes.count + calm
 
     def _append(self, row: dict[str, Any], attention: int) -> None:
@@ -222,7 +218,7 @@ def tags_of(facts: Facts, case: CaseReport) -> list[str]:
         "suspected": outcome.standing == "suspected",
         "flaky": outcome.is_flaky or flaky,
         "quarantined": case.status == "quarantined",
-        "fixed": facts.is_fixed(case),
+        "fixed": outcome.trend == "better",  # By the statistics: passing once more is no evidence.
         "new": change is not None and change.change == "added",
         "changed": change is not None and change.change == "changed",
         "renamed": change is not None and change.renamed_from is not None,

@@ -182,15 +182,6 @@ class Facts:
         history = self.case_histories.get(case.case_id)
         return history if history is not None and history.fingerprint == case.fingerprint else None
 
-    @cached_property
-    def regressions(self) -> frozenset[str]:
-        """The cases that the headline counts as regressions, suspected ones left out."""
-        return frozenset(case.case_id for case in self.report.cases if self.view.standing(case) == "regression")
-
-    def is_fixed(self, case: CaseReport) -> bool:
-        """Whether a case is better than on the base branch by the statistics: passing once more is no evidence."""
-        return self.view.outcomes[case.case_id].trend == "better"
-
     def needs_attention(self, case: CaseReport) -> bool:
         """Whether a case did not pass, or differs from the base branch."""
         change = self.change(case.case_id)

@@ -35,8 +35,9 @@ def change_label(case: CaseReport, view: View) -> tuple[str, str]:
         return "", ""
     if comparison.change == "unjudged" and comparison.note:
         return "not compared", comparison.note.message
+    suspected = ", suspected regression" * (view.standing(case) == "suspected")
     labels: Mapping[Change, str] = {
-        "newly_failing": f"passed on {view.branch}",
+        "newly_failing": f"passed on {view.branch}{suspected}",
         "fixed": "newly passing" if not view.decided else "",
         "still_failing": f"failed on {view.branch} too",
         "changed": "a changed case",
@@ -63,13 +64,13 @@ def metric_base_notes(case: CaseComparison | None, branch: str) -> dict[str, str
 
 def _label(case_id: str, view: View) -> str:
     """The heading of a single case, e.g. `always fails`."""
-    kind, metric = view.outcomes[case_id].trend, view.decisions[case_id][0].metric
-    if kind not in {"regression", "suspected regression"}:
-        return kind
+    outcome, metric = view.outcomes[case_id], view.decisions[case_id][0].metric
+    suspected = outcome.standing == "suspected"
+    if not suspected and outcome.standing != "regression":
+        return outcome.trend
     if metric != "pass":
-        return f"{metric} got worse" if kind == "regression" else f"{metric}: suspected regression"
-    label = "always fails" if view.outcomes[case_id].always_fails else "sometimes fails"
-    return label if kind == "regression" else f"{label}, suspected regression"
+        return f"{metric}: suspected regression" if suspected else f"{metric} got worse"
+    return f"{'always' if outcome.always_fails else 'sometimes'} fails{', suspected regression' * suspected}"
 
 
 def case_evidence(case_id: str, view: View) -> str:

@@ -11,7 +11,8 @@ from agent_eval.gate.outcome import Lookups
 from agent_eval.report.views._causes import Cause, causes
 from agent_eval.report.views.digest import MetricRow, metric_rows
 from agent_eval.report.views.numbers import NO_SCORE
-from agent_eval.results import CaseReport, Change, ComparisonReport, RunReport, Standing
+from agent_eval.results import CaseReport, Change, ComparisonReport, RunReport
+from agent_eval.results.outcome import Standing
 
 NO_NAME = "the base branch"
 """What a sentence calls the base branch if its name is unknown."""
