@@ -78,7 +78,7 @@ class Index:
         change = facts.change(case.case_id)
         metrics = {metric.name: metric for metric in case.metrics}
         bases = base_scores(facts, case)
-        passed, runs = self._run_counts(case)
+        passed, runs = facts.view.judged_runs(case)
         history = facts.history_of(case)
         self._append(
             {
@@ -181,15 +181,6 @@ class Index:
         if not detail.words:
             return shown(case.reason.code, _NAME) if case.reason is not None else ""
         return shown(" ".join(first_difference(case).split()), _LINE)
-
-    def _run_counts(self, case: CaseReport) -> tuple[int, int]:
-        """Passed and judged runs of the head, extra runs included."""
-        counts = self.facts.view.runs.get(case.case_id)
-        if counts is not None:
-            return counts.head_passed, counts.head_runs
-        parts = [case, *self.facts.confirmations.get(case.case_id, ())]
-        judged = [run.status == "passed" for part in parts for run in part.runs if run.status in {"passed", "failed"}]
-        return sum(judged), len(judged)
 
     def _base_counts(self, case: CaseReport) -> dict[str, int]:
         counts = self.facts.view.runs.get(case.case_id)

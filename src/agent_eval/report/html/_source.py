@@ -184,13 +184,9 @@ class Facts:
 
     def needs_attention(self, case: CaseReport) -> bool:
         """Whether a case did not pass, or differs from the base branch."""
-        change = self.change(case.case_id)
-        return (
-            case.status != "passed"
-            or self.view.outcomes[case.case_id].would_block
-            or self.view.outcomes[case.case_id].trend != ""
-            or (change is not None and change.change in {"newly_failing", "fixed", "added"})
-        )
+        change, outcome = self.change(case.case_id), self.view.outcomes[case.case_id]
+        is_new = change is not None and change.change in {"fixed", "added"}
+        return outcome.standing != "passed" or outcome.trend != "" or is_new
 
 
 def _by_id(parts: Iterable[CaseReport]) -> dict[str, list[CaseReport]]:

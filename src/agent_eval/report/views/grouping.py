@@ -63,18 +63,23 @@ class View(Lookups):
         """A row for each metric."""
         return metric_rows(self.report)
 
+    def judged_runs(self, case: CaseReport) -> tuple[int, int]:
+        """How many runs of a case passed, and how many were judged, extra runs included."""
+        if (runs := self.runs.get(case.case_id)) is not None:
+            return runs.head_passed, runs.head_runs
+        judged = [run.status == "passed" for run in self.report.runs_of(case) if run.status in {"passed", "failed"}]
+        return sum(judged), len(judged)
+
     def run_counts(self, case: CaseReport) -> tuple[str, str]:
         """How many of a case's runs passed here and on the base branch, e.g. `0/9` and `10/10`.
 
         Without a comparison the second one is a word: `new`, `changed`, or a dash.
         """
-        runs = self.runs.get(case.case_id)
+        passed, judged = self.judged_runs(case)
+        here = f"{passed:,}/{judged:,}" if judged else NO_SCORE
+        runs, comparison = self.runs.get(case.case_id), self.changes.get(case.case_id)
         if runs is not None:
-            there = f"{runs.base_passed:,}/{runs.base_runs:,}" if runs.base_runs else NO_SCORE
-            return f"{runs.head_passed:,}/{runs.head_runs:,}", there
-        judged = [run.status == "passed" for run in self.report.runs_of(case) if run.status in {"passed", "failed"}]
-        here = f"{sum(judged):,}/{len(judged):,}" if judged else NO_SCORE
-        comparison = self.changes.get(case.case_id)
+            return here, f"{runs.base_passed:,}/{runs.base_runs:,}" if runs.base_runs else NO_SCORE
         words: Mapping[Change, str] = {
             "newly_failing": "passed",
             "still_failing": "failed",
