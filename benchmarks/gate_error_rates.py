@@ -194,6 +194,16 @@ def cells() -> Iterator[Cell]:
     )
     many = World(cases=50, scores=5)
     yield row("6 compared metrics, 50 cases", NOTHING, many, note=": red", counts="red", trials=240)
+    day = "a case broke on the base"
+    for broke in (1, 2, 3, 5, 8, 12):
+        yield row(day, NOTHING, World(broke=broke), note=f", {broke} record{'s' * (broke > 1)} ago", trials=500)
+    yield row(day, BROKEN, World(broke=5), note=", another one 5 records ago", trials=500)
+    yield row(day, ("one case .5 to 0", "one .5 0", ""), trials=500)
+    day = "today's judge is stricter on both sides"
+    for stricter, goal in ((0.03, "at most .06"), (0.06, "at most .12")):
+        note = f", {stricter:.0%} of what passed fails"
+        yield row(day, NOTHING, World(stricter=stricter), note=note, goal=goal)
+    yield row(day, NOTHING, World(stricter=0.03, base_can_run=False), note=", 3%, base can't be run", goal="")
     day = "days differ"
     yield row(day, NOTHING, World(day_sd=0.5), note=", sd 0.5", trials=2000)
     yield row(day, NOTHING, World(day_sd=1.0), note=", sd 1.0")

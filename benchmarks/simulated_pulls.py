@@ -63,6 +63,10 @@ class World:
     """Cases that the pull request changed, so that they have no stored runs."""
     outage: float = 0.0
     """Share of the cases whose pass rate falls to three tenths today, on both sides, since a tool is down."""
+    stricter: float = 0.0
+    """Share of what passes that today's judge or model fails, on both sides, and that of the stored runs did not."""
+    broke: int = 0
+    """The last case fails since so many records of the base, on both sides; before it always passed."""
     files: int = 5
     """Eval files: what the cases of one share, where cases share something."""
     away: float = 0.0
@@ -191,10 +195,13 @@ class PullRequest:
 
     def runs(self, side: Mapping[str, Floats], runs: int) -> dict[str, Floats]:
         """Runs of today, by metric. Those of one column share what the cases of a file share."""
-        return {
-            name: self.draw(name, np.where(self.down, 0.3 * rates, rates), self.today, runs)
+        drawn = {
+            name: self.draw(name, np.where(self.down, 0.3, 1.0) * (1 - self.world.stricter) * rates, self.today, runs)
             for name, rates in side.items()
         }
+        if self.world.broke:
+            drawn[PASS][-1] = 0.0
+        return drawn
 
     def screening(self, runs: int) -> dict[str, Floats]:
         """The head's first runs of today, by metric."""
@@ -212,9 +219,12 @@ class PullRequest:
             world.drift * age + (self.rng.normal(0, world.day_sd) if world.day_sd else 0.0)
             for age in range(world.depth - 1, -1, -1)
         ]
-        return {
+        drawn = {
             name: np.hstack([self.draw(name, rates, shift, 1) for shift in shifts]) for name, rates in self.base.items()
         }
+        if world.broke:
+            drawn[PASS][-1] = np.arange(world.depth) < world.depth - world.broke
+        return drawn
 
 
 @dataclass(frozen=True, kw_only=True)
