@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from adk_envs import adk_python
 from agents_open_dir import as_root, remove
+from base_repos import Repo
 from gate_runs import (
     AGENT_EVAL,
     MARK,
@@ -486,6 +487,23 @@ def test_faults__a_case_that_suffers_from_an_ended_one_runs_again_alone(reposito
     ]
     for text in (done.out, (done.output / "summary.md").read_text("utf-8")):
         assert "The agent's process died or hung in 1 run" in " ".join(text.split())
+
+
+@pytest.mark.slow
+def test_faults__who_suffers_from_an_ended_case_runs_again_on_both_sides(repository: Repository, repo: Repo) -> None:
+    repository.agent("faults")
+    cases = {"does": "late:exit", "beside": "sleep:1", "last": "say bye"}
+    repository.evals("evals/late.evalset.json", {**cases, **{f"{name} too": text for name, text in cases.items()}})
+    done = repository.gate("run", "--concurrency", "4", "--workers", "2", code=0)
+    assert set(done.statuses.values()) == {"passed"}
+    assert {case.eval_id for case in done.report.cases if case.runs[0].ran_before} == {"beside", "beside too"}
+    repo.commit({".gitignore": "__pycache__/\nagent-eval-results/\n", "README.md": "old"})
+    repo.branch("feature")
+    repo.commit({"README.md": "new"})
+    compared = ("--base-ref", "main", "--baseline", "rerun", "--concurrency", "1")
+    done = repository.gate("run", *compared, code=0)
+    assert done.report.baseline is not None and done.report.baseline.source == "rerun"
+    assert "died or hung" in " ".join(done.out.split())
 
 
 @pytest.mark.slow
