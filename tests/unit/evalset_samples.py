@@ -301,6 +301,7 @@ GOOD_CONFIGS: dict[str, Any] = {
     "ours": criterion("trajectory_single_tool_use", tool_name="f"),
     **{f"algorithm {name}": criterion("response_similarity", algorithm=name) for name in ALGORITHMS},
     "similarity as a number": {"criteria": {"response_similarity": 0.8}},
+    "facts": criterion("response_facts", names=True, states="yes", negation=False, extra="forbid"),
     "partial trajectory": criterion("tool_trajectory_partial", strictOrder=False, strict_args=True),
     "args may be a subset": criterion("tool_trajectory_avg_score", args_match="subset"),
     "several": {
@@ -338,6 +339,7 @@ BAD_CONFIGS: dict[str, Any] = {
         f"bad algorithm {name!r}": criterion("response_similarity", algorithm=name)
         for name in ("cosine", "rouge3", "rouge", "exact_", 1, None)
     },
+    "bad extra": criterion("response_facts", extra="none"),
     "bad args match": criterion("tool_trajectory_avg_score", args_match="superset"),
     "misspelt field": criterion("tool_trajectory_avg_score", match_typ="EXACT"),
     **{

@@ -515,6 +515,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "evaluate_intermediate_nl_responses": True,
     "stop_signal": "bye",
     "backend": "vertex",
+    **{"names": True, "states": True, "negation": True, "extra": "forbid"},
 }
 
 

@@ -51,12 +51,13 @@ class ResponseMatch:
         if score >= self.threshold:
             return score, None
         why = explain_response(reference, answer, rouge)
-        return score, _finding(turn, score, reference, answer, why, actual)
+        return score, finding_of_answer(turn, score, reference, answer, why, actual)
 
 
-def _finding(
+def finding_of_answer(
     turn: int, score: float, reference: str, answer: str, why: Sequence[Reason], actual: Invocation
 ) -> TurnFinding:
+    """Both texts, bounded, and why the score is low."""
     expected, said = (shorten(text, LONGEST_TEXT) or "(no text)" for text in (reference, answer))
     more = (Reason.of("node-output"),) if actual.node_output else ()
     return TurnFinding(turn=turn, score=score, expected=expected, actual=said, why=(*why, *more))
@@ -84,7 +85,9 @@ class ResponseSimilarity:
         return score_turns(conversation, self._score_turn)
 
     def _score_turn(self, turn: int, actual: Invocation, expected: Invocation) -> TurnResult | NotEvaluated:
-        reference, answer = self._text(expected), self._text(actual)
+        reference, answer = (
+            answer_of(turn, with_intermediate=self.include_intermediate) for turn in (expected, actual)
+        )
         ours, theirs = self.rules.prepare(reference), self.rules.prepare(answer)
         if not ours.strip() and theirs.strip():
             return NotEvaluated.of("no-reference-text", turn=turn + 1)
@@ -96,12 +99,15 @@ class ResponseSimilarity:
         score = self.rules.score(ours, theirs)
         if score >= self.threshold:
             return score, None
-        return score, _finding(turn, score, reference, answer, explain_similarity(ours, theirs, self.rules), actual)
+        why = explain_similarity(ours, theirs, self.rules)
+        return score, finding_of_answer(turn, score, reference, answer, why, actual)
 
-    def _text(self, turn: Invocation) -> str:
-        final = text_of(turn.final_response)
-        before = [text for _, text in intermediate_responses(turn)] if self.include_intermediate else []
-        return "\n".join([*before, final]).rstrip("\n") if before else final
+
+def answer_of(turn: Invocation, *, with_intermediate: bool) -> str:
+    """The text of a turn's answer, after the intermediate ones if these are wanted."""
+    final = text_of(turn.final_response)
+    before = [text for _, text in intermediate_responses(turn)] if with_intermediate else []
+    return "\n".join([*before, final]).rstrip("\n") if before else final
 
 
 _MOST_COMPARED = 10_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from agent_eval.criteria._facts import ResponseFacts
 from agent_eval.criteria._responses import IntermediateSimilarity, ResponseMatch, ResponseSimilarity
 from agent_eval.criteria._similarity import similarity_rules
 from agent_eval.criteria._trajectory import (
@@ -87,6 +88,14 @@ def _response_similarity(config: CriterionConfig) -> Criterion:
     )
 
 
+def _response_facts(config: CriterionConfig) -> Criterion:
+    options = {
+        name: value for name, value in config.options.items() if name in ("names", "states", "negation", "extra")
+    }
+    include = config.options.get("include_intermediate_responses_in_final", False)
+    return ResponseFacts(threshold=config.threshold, include_intermediate=include, **options)
+
+
 def _intermediate_similarity(config: CriterionConfig) -> Criterion:
     return IntermediateSimilarity(threshold=config.threshold, rules=similarity_rules(config.options))
 
@@ -102,6 +111,7 @@ _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
     RECALL: _trajectory_share,
     "tool_trajectory_partial": _trajectory_partial,
     "response_similarity": _response_similarity,
+    "response_facts": _response_facts,
     "intermediate_response_similarity": _intermediate_similarity,
     "trajectory_single_tool_use": _single_tool_use,
 }

@@ -25,6 +25,8 @@ from agent_eval.results.report import (
 
 WITHOUT_KEY = "without-key"
 """The code of criteria and cases that are skipped because there is no API key (`without-keys: deterministic-only`)."""
+NO_FACTS = "no-facts"
+"""The code of a criterion that has nothing to compare in a case, which its other criteria decide."""
 
 Direction = Literal["higher", "lower"]
 """Which side of a threshold passes."""
@@ -36,12 +38,18 @@ def status_of_run(error: RunError | None, scores: Iterable[RunScore]) -> CaseSta
     """The status of a run that took place. A failure takes precedence over a missing score."""
     if error is not None:
         return "failed" if error.owner == "agent" else "errored"
-    counted = [score for score in scores if not _is_skipped(score.reason)]
+    scores = tuple(scores)
+    counted = [score for score in scores if not is_skipped(score.reason)]
     statuses = {score.status for score in counted}
     # A custom metric is code of the pull request: if it raises an exception, the run fails.
     if "failed" in statuses or any(score.error is not None and score.error.owner == "agent" for score in counted):
         return "failed"
-    return "errored" if "not_evaluated" in statuses else "passed"
+    return "errored" if "not_evaluated" in statuses or _decides_nothing(scores) else "passed"
+
+
+def _decides_nothing(scores: Iterable[RunScore]) -> bool:
+    gating = [is_skipped(score.reason) for score in scores if score.status != "informational"]
+    return bool(gating) and all(gating)
 
 
 def result_of_run(recording: Recording, status: CaseStatus) -> RunResult:
@@ -52,8 +60,9 @@ def result_of_run(recording: Recording, status: CaseStatus) -> RunResult:
     return RunResult(**facts, status=status, turns=len(recording.invocations), lost_toolsets=list(lost.values()))
 
 
-def _is_skipped(reason: Reason | None) -> bool:
-    return reason is not None and reason.code == WITHOUT_KEY
+def is_skipped(reason: Reason | None) -> bool:
+    """Whether a metric has no score because it is left out of the case, which its other metrics decide."""
+    return reason is not None and reason.code in {WITHOUT_KEY, NO_FACTS}
 
 
 def merge(parts: Iterable[CaseReport], *, min_pass_rate: float) -> list[CaseReport]:
@@ -170,7 +179,7 @@ def _case_status(
         return "not_run", _of_error(missing.error) if missing.error is not None else Reason.of("not-run")
     if below:
         return "failed", _below(below)
-    if any(metric.status == "not_evaluated" and not _is_skipped(metric.reason) for metric in metrics):
+    if any(metric.status == "not_evaluated" and not is_skipped(metric.reason) for metric in metrics):
         # min-pass-rate tolerates the failed run, but the metric is still unknown.
         return "errored", _why_errored(runs, metrics)
     return "passed", None
@@ -214,7 +223,8 @@ def _why_errored(runs: Sequence[RunResult], metrics: Sequence[MetricReport]) -> 
     error = next((run.error for run in runs if run.status == "errored" and run.error is not None), None)
     if error is not None:
         return _of_error(error)
-    missing = next(metric for metric in metrics if metric.status == "not_evaluated" and not _is_skipped(metric.reason))
+    unknown = [metric for metric in metrics if metric.status == "not_evaluated"]
+    missing = min(unknown, key=lambda metric: is_skipped(metric.reason))
     return Reason.of("not-evaluated", metric=missing.name, because=missing.reason)
 
 

@@ -117,6 +117,8 @@ class Facts(TypedDict, total=False):
     """JSON types of both."""
     names: dict[str, int]
     """How often each tool or word is there."""
+    others: list[str]
+    """What is there in addition."""
     blank: bool
     """Whether a text has no characters but blanks."""
     recall: float

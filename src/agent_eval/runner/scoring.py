@@ -35,6 +35,7 @@ from agent_eval.results import (
     RunResult,
     RunScore,
     TurnEvidence,
+    is_skipped,
     result_of_run,
     status_of_run,
 )
@@ -101,7 +102,8 @@ async def report_run(
                 outcome = _with_scores(outcome, await _score(criterion, exact), masker or Masker())
             scores.append((criterion, _run_score(criterion, outcome, recording, planned)))
         reasons = [score.reason for criterion, score in scores if criterion.threshold is not None]
-        if reasons and all(reason is not None and reason.code == WITHOUT_KEY for reason in reasons):
+        codes = {reason.code for reason in reasons if reason is not None}
+        if WITHOUT_KEY in codes and all(map(is_skipped, reasons)):
             error = RunError(kind=WITHOUT_KEY, owner="gate", message=NO_JUDGE)
             return report_not_run(planned, recording.run, error)  # Nothing has decided that it passes.
     status = status_of_run(recording.error, (score for _, score in scores))

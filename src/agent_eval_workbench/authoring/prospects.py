@@ -29,6 +29,7 @@ FIELD_OF: Mapping[str, Field] = {
     "tool_trajectory_partial": "calls",
     "response_match_score": "final",
     "response_similarity": "final",
+    "response_facts": "final",
     "final_response_match_v2": "final",
     "response_evaluation_score": "final",
     "intermediate_response_similarity": "intermediate",

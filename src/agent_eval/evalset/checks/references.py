@@ -66,6 +66,8 @@ def turns_without_references(
 
 def _effect(criterion: CriterionConfig) -> str:
     """The effect of a turn without a reference on a criterion."""
+    if criterion.metric == "response_facts":
+        return "`response_facts` leaves the turn out."
     if criterion.metric != "response_similarity":
         return "As in ADK, any answer scores 0 in this turn."
     return "Any answer in this turn leaves `response_similarity` without a score."

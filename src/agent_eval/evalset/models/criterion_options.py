@@ -157,6 +157,19 @@ class ResponseSimilarityCriterion(BaseCriterion):
     """Of `contains`."""
 
 
+class ResponseFactsCriterion(BaseCriterion):
+    """The share of the expected answer's facts that the answer has. Not in ADK."""
+
+    names: bool = False
+    """Also look for names."""
+    states: bool = False
+    """Also look for states, such as open and closed."""
+    negation: bool = False
+    """Also compare whether a sentence denies."""
+    extra: Literal["allow", "forbid"] = "allow"
+    """`forbid`: numbers that the expected answer lacks lower the score."""
+
+
 class TrajectoryShareCriterion(BaseCriterion):
     """The share of calls that were expected (precision), or of expected calls that were made (recall)."""
 

@@ -16,7 +16,6 @@ from agent_eval.results import (
     NO_SCORE,
     PASSED,
     UNKNOWN,
-    WITHOUT_KEY,
     CaseHistory,
     CaseReport,
     HistoryMetric,
@@ -26,6 +25,7 @@ from agent_eval.results import (
     MetricReport,
     RunReport,
     RunResult,
+    is_skipped,
 )
 
 MetricKey = tuple[str, str]
@@ -68,7 +68,7 @@ def rules_of(case: CaseReport) -> dict[MetricKey, Rule]:
 
 
 def _withheld(metric: MetricReport) -> bool:
-    return metric.reason is not None and metric.reason.code == WITHOUT_KEY
+    return is_skipped(metric.reason)
 
 
 def stored(score: float) -> float:

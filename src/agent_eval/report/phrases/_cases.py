@@ -69,6 +69,10 @@ def no_reference_text(turn: int) -> str:
     return f"turn {turn} has no expected text to compare the answer with; add its `final_response`"
 
 
+def no_facts() -> str:
+    return "the expected answers have no facts to look for"
+
+
 def no_intermediate_reference() -> str:
     return "no turn has expected intermediate responses"
 

@@ -191,6 +191,22 @@ def common_words(kind: str, count: int, expected: int, total: int, recall: float
     )
 
 
+def facts_differ(
+    count: int, expected: int, names: Mapping[str, int] = {}, others: Sequence[str] = (), more: int = 0
+) -> str:
+    parts = [f"{_counted(names, more)} {'is' if len(names) + more == 1 else 'are'} missing"] if names else []
+    parts += [f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} new"] if others else []
+    return "; ".join([*parts, f"{count:,} of {plural(expected, 'expected fact')} found"])
+
+
+def denied(wanted: str) -> str:
+    return f"the answer denies: {wanted}"
+
+
+def not_denied(wanted: str) -> str:
+    return f"the answer does not deny, as expected: {wanted}"
+
+
 def responses_matched(count: int, expected: int) -> str:
     return f"{count:,} of {expected:,} expected intermediate responses have a counterpart"
 
