@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import listed, plural, shorten
 from agent_eval.evalset.models import EvalCase, EvalConfig
+from agent_eval.results import is_skipped
 from agent_eval_workbench.recording.live import Take
 from agent_eval_workbench.recording.stored import masks_in
 from agent_eval_workbench.recording.target import Refused, Target, checked_text
@@ -197,6 +199,8 @@ class SelfCheck:
     """Why criteria have no score, or turns a low one."""
     others: tuple[str, ...] = ()
     """Criteria that need a judge or the agent's code."""
+    unseen: tuple[str, ...] = ()
+    """Facts of the expected answers that no criterion compares."""
 
     @property
     def passes(self) -> bool:
@@ -260,6 +264,8 @@ def self_check(
             continue
         scorer = build(criterion)
         result = calls_not_visible(scorer, conversation) or asyncio.run(scorer.score(conversation))
+        if isinstance(result, NotEvaluated) and is_skipped(result.reason):
+            continue
         if isinstance(result, NotEvaluated):
             reasons.append(f"{criterion.name}: {text(result.reason)}")
             scores.append((criterion.name, None, criterion.threshold))
@@ -276,7 +282,19 @@ def self_check(
         scores=tuple(scores),
         reasons=tuple(reasons),
         others=tuple(others),
+        unseen=() if _COMPARES_FACTS & {item.metric for item in config.criteria} else _facts_of(case),
     )
+
+
+_COMPARES_FACTS = frozenset({"response_facts", "final_response_match_v2"})
+
+
+def _facts_of(case: EvalCase) -> tuple[str, ...]:
+    from agent_eval.criteria import visible
+    from agent_eval.criteria.facts import facts_of
+
+    answers = (text_of(turn.final_response) for turn in case.conversation or ())
+    return tuple(dict.fromkeys(visible(shorten(fact.text, 60)) for answer in answers for fact in facts_of(answer)))
 
 
 def score_lines(check: SelfCheck, case: EvalCase) -> list[str]:
@@ -286,6 +304,11 @@ def score_lines(check: SelfCheck, case: EvalCase) -> list[str]:
     lines += [f"  {reason}" for reason in check.reasons]
     if check.others:
         lines.append(f"  not scored here: {', '.join(check.others)}")
+    if check.unseen:
+        facts = listed(check.unseen, _PLACES)
+        lines.append(
+            f"  no criterion compares the facts of its answers: {facts}; add `response_facts` (docs/criteria.md)"
+        )
     if not check.passes:
         lines.append("  The case can't pass as it is: change the criteria, or what it expects (--expect).")
     return lines

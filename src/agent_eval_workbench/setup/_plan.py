@@ -29,7 +29,8 @@ _EVALS = "evals"
 _CONFIG = {
     "criteria": {
         "tool_trajectory_avg_score": {"threshold": 1.0, "match_type": "IN_ORDER"},
-        "response_match_score": 0.5,
+        "response_facts": {"threshold": 1.0, "names": True, "states": True, "negation": True},
+        "response_match_score": 0.3,
     }
 }
 _IGNORED = (f"{DEFAULT}/", ".adk/")
@@ -171,7 +172,8 @@ def _config(root: Path, suite: Suite, needed: bool) -> Iterator[Step]:
     elif needed and not misnamed:
         note = (
             "tool_trajectory_avg_score 1.0, IN_ORDER: the agent makes the expected calls in this order, and may make "
-            "others between them. response_match_score 0.5: the answer shares half of its words with the expected one"
+            "others between them. response_facts 1.0: the answer has the expected numbers, dates, codes and names. "
+            "response_match_score 0.3: it shares a third of its words, whatever they say"
         )
         text = json.dumps(_CONFIG, indent=2) + "\n"
         yield Step(status="create", what=name_of(path, root), note=note, path=path, text=text)
