@@ -51,7 +51,8 @@ from agent_eval_host.tool_sources import (
 _NOT_COMPARED = "$"
 """Stands for a value that is another one on each machine or at each start, and for a secret."""
 _SECRET = re.compile(
-    r"(api|access|auth|encryption|private|signing)_?key|token|secret|passw|pwd|credential|\bauth|cookie|\bdsn\b",
+    r"(api|access|auth|encryption|private|signing)_?key|(?<!max_)(?<!min_)(?<!num_)token(?!i[sz])|secret|passw|pwd"
+    r"|credential|\bauth|cookie|\bdsn\b",
     re.IGNORECASE,
 )
 """Names of values that are not looked at."""
@@ -69,6 +70,8 @@ _MOST = 200
 """Places of one tool."""
 _MOST_ITEMS = 200
 """Of a list or dict. Of a longer one the first ones and the number of all are compared."""
+_FEW_ITEMS = 50
+"""Of a list or dict whose items are looked at one by one: each takes a place."""
 _DEEPEST = 5
 _PLAIN = (
     type(None),
@@ -204,6 +207,8 @@ class ToolObjects:
             else:
                 _inside.clear()
                 held[name] = part if _has_objects(part, 0) else _text_of(part)
+                if held[name] == _NOT_COMPARED and type(part) in (dict, list, tuple) and len(part) <= _FEW_ITEMS:
+                    held[name] = part  # One item may be another one elsewhere: the rest is compared, item by item.
                 held |= {f"variable:{each}": _NOT_COMPARED for each in _inside}
             if _is_shared(name):  # as it was when the first function that uses it was seen
                 held[name] = self._shared.setdefault(name, held[name])

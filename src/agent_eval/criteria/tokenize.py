@@ -49,7 +49,7 @@ def _packages_without_code() -> Iterator[None]:
             sys.modules[name] = importlib.util.module_from_spec(spec)
         yield
     finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGES[0]]:
+        for name in [name for name in list(sys.modules) if name.partition(".")[0] == _PACKAGES[0]]:
             del sys.modules[name]
 
 
