@@ -65,7 +65,7 @@ def _used(namespace: dict[str, Any], names: frozenset[str]) -> Iterator[str]:
         value = namespace[name]
         is_module = type(value) is ModuleType and vars(value) is not namespace
         if is_module and (own_file(value) or (getattr(value, "__file__", None) is None and hasattr(value, "__path__"))):
-            yield from _used(vars(value), names - {name})  # of a namespace, the parts that are used
+            yield from _used(vars(value), names - {name} | {"__getattr__"})  # of a namespace, the parts that are used
         else:
             yield from _modules_in(value)
 

@@ -360,7 +360,8 @@ def _used(module: str, names_of_module: dict[str, Any], names: frozenset[str]) -
         value = _content(names_of_module[name])
         if type(value) is ModuleType:
             if own_file(value) and vars(value) is not names_of_module:
-                yield from _used(value.__name__, vars(value), names - {name})
+                # Also what a module answers with for a name that it lacks (PEP 562).
+                yield from _used(value.__name__, vars(value), names - {name} | {"__getattr__"})
         elif _is_compared(value):
             held, owners = names_of_module[name], [module]
             if issubclass(type(held), (dict, list, set)) or is_of_agent(type(held)):  # several may share it

@@ -72,14 +72,16 @@ class ToolFiles:
             return ""
         if not path.exists():
             return ABSENT
-        if _is_ignored(self._root, name):
+        # What is behind a linked folder is git's by its real name only.
+        real = path.relative_to(self._root.resolve()).as_posix()
+        if _is_ignored(self._root, real):
             return ""
         if kind == "path":
             link = f" -> {(self._root / name).readlink()}" if (self._root / name).is_symlink() else ""
             what = "folder" if path.is_dir() else "program" if os.access(path, os.X_OK) else "file"
             return what + link
         if kind == "folder":
-            names = "\0".join(sorted(_names_in(self._root, path, name)))
+            names = "\0".join(sorted(_names_in(self._root, path, real)))
             return hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         return _hash_of_sources(self._root, [name])
 
