@@ -202,7 +202,8 @@ class ToolObjects:
         held = {}
         for name, part in _parts(value):
             is_code = issubclass(type(part), (type, FunctionType))
-            if name == _NOT_COMPARED or (not is_code and _SECRET.search(re.split("[.:]", name)[-1])):
+            last = name if name[:1] == "[" else re.split("[.:]", name)[-1]  # A key may have dots.
+            if name == _NOT_COMPARED or (not is_code and _SECRET.search(last)):
                 held[name] = _NOT_COMPARED
             else:
                 _inside.clear()

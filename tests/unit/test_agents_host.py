@@ -40,7 +40,7 @@ from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 from agent_eval.core.problem import docs_page
-from agent_eval_host import frames, values
+from agent_eval_host import frames, tool_objects, values
 from agent_eval_host.model_answers import ModelAnswers
 from agent_eval_host.tool_objects import ToolObjects
 from agent_eval_host.tool_sources import installed_from_repository
@@ -596,3 +596,30 @@ async def test_outages__what_follows_from_what_is_heard_of_models() -> None:
 )
 def test_outages__follow_from_the_time_of_a_turn(turn_timeout: float, outage: float, silence: float) -> None:
     assert (outage_seconds(turn_timeout), silence_seconds(turn_timeout)) == (outage, silence)
+
+
+def test_tool_objects__one_item_that_differs_elsewhere_hides_neither_others_nor_shows_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "agent_places", places := [f"{tmp_path}/"])
+    monkeypatch.setattr(tool_objects, "agent_places", places)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def seen(city: str, secret: str) -> dict[str, str]:
+        config = {
+            "folder": tempfile.gettempdir(),
+            "city": city,
+            "oauth.token.prod": secret,
+            "inner": {"api_key": secret},
+        }
+        (tmp_path / "own_tool.py").write_text(f"CONFIG = {config!r}\n\ndef look():\n    return CONFIG\n")
+        sys.modules.pop("own_tool", None)
+        importlib.invalidate_caches()
+        module = importlib.import_module("own_tool")
+        monkeypatch.setitem(sys.modules, "own_tool", module)
+        return ToolObjects().of(module.look).places
+
+    one, other, rotated = seen("Oslo", "key-1-secret"), seen("Rome", "key-1-secret"), seen("Oslo", "key-2-secret")
+    changed = [place for place in one if one[place] != other[place]]
+    assert len(changed) == 1 and changed[0].endswith("['city']")
+    assert one == rotated, "not even a hash of a secret"

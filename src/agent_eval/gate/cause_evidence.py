@@ -40,8 +40,8 @@ class Before:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """The words of a cause."""
+class Clues:
+    """What a cause says about where it comes from: its words, names and numbers."""
 
     gone: Set[str] = frozenset()
     """What only the base's side has."""
@@ -55,7 +55,7 @@ class Told:
     numbers: Sequence[tuple[float, float]] = ()
     """Values before and now."""
     symbols: Set[str] = frozenset()
-    """Names of what models are told of."""
+    """Names of the tools that models call or miss: their declarations may be the place."""
     is_said: bool = False
     """Whether models said it: others may have one of the words by chance."""
 
@@ -95,7 +95,7 @@ class Told:
         )
 
 
-def told_by(cause: CauseReport, trees: Iterable[AgentTree], earlier: Before, *, about_code: bool) -> Told:
+def clues_of(cause: CauseReport, trees: Iterable[AgentTree], earlier: Before, *, about_code: bool) -> Clues:
     """The words, names and numbers in which a cause differs from what was before.
 
     Args:
@@ -125,7 +125,7 @@ def told_by(cause: CauseReport, trees: Iterable[AgentTree], earlier: Before, *, 
     if cause.code in ANSWERS:
         instructions = (agent.instruction for tree in trees for agent in tree.agents)
         named += [key.rpartition(":")[2] for text in instructions for key in _STATE.findall(text)]
-    return Told(
+    return Clues(
         gone=gone.keys(),
         new=new.keys(),
         named=long([*tokens(named), *(text.casefold() for text in named)]),

@@ -20,9 +20,9 @@ from agent_eval.gate.cause_evidence import (
     WEAK,
     WORD,
     Before,
-    Told,
+    Clues,
+    clues_of,
     row_of,
-    told_by,
 )
 from agent_eval.gate.changed_lines import Edit, Lines, edits, within
 from agent_eval.results import (
@@ -166,18 +166,18 @@ class HeadCode:
         apps = [each for file in dict.fromkeys(files) for each in sources.locate(file, "app")]
         return self.of_code(sources.used(sources.passed(apps, "plugins")))
 
-    def weighed(self, place: Place, told: Told) -> tuple[int, Place]:
+    def weighed(self, place: Place, clues: Clues) -> tuple[int, Place]:
         """How much speaks for a place, and the place; of a file of data the lines for which the most speaks."""
         found, is_data = self.edits_of(place), place.first is None
-        if PurePosixPath(place.file).name.casefold() in told.named:
+        if PurePosixPath(place.file).name.casefold() in clues.named:
             return VALUE, place
         head = self.texts(place.file)[1] or ""
-        weights = [(told.weight(edit, row_of(head, edit) if is_data else None), edit) for edit in found]
+        weights = [(clues.weight(edit, row_of(head, edit) if is_data else None), edit) for edit in found]
         least = min((weight for weight, _ in weights), default=NONE)
         best = [edit for weight, edit in weights if weight == least]
         if is_data and least <= TIED and len(best) == 1:
             place = place.model_copy(update={"first": best[0].first, "last": best[0].last})
-        return (WORD if least > WORD and place.symbol.casefold() in told.symbols else least), place
+        return (WORD if least > WORD and place.symbol.casefold() in clues.symbols else least), place
 
     def edits_of(self, place: Place) -> list[Edit]:
         """What differs at a place."""
@@ -316,19 +316,19 @@ def note_changed_here(
         return
     for cause in causes:
         own, earlier, about_code = trees(cause), before(cause), _is_about_code(cause)
-        told = told_by(cause, own, earlier, about_code=about_code)
+        clues = clues_of(cause, own, earlier, about_code=about_code)
         ranked: list[tuple[int, Place]] = []
         is_near = True
         for near in zip(
             *((_of_a_tool if about_code else _of_a_model)(cause, tree, code, earlier) for tree in own), strict=True
         ):
-            found = [code.weighed(place, told) for place in _distinct(chain.from_iterable(near))]
+            found = [code.weighed(place, clues) for place in _distinct(chain.from_iterable(near))]
             ranked += [each for each in found if each[1] not in [place for _, place in ranked]]
             if any(weight < WEAK for weight, _ in ranked):
                 break
             is_near = False
         ranked = sorted((each for each in ranked if each[0] < WEAK), key=lambda each: each[0])[:MOST_PLACES]
-        if cause.few and (not ranked or ranked[0][0] > _least(cause, told, own, is_near=is_near)):
+        if cause.few and (not ranked or ranked[0][0] > _least(cause, clues, own, is_near=is_near)):
             continue
         shown = [(evidence, code.named(place)) for evidence, place in ranked]
         together: dict[tuple[int, str, str, int], Place] = {}
@@ -373,11 +373,11 @@ def merged(causes: Sequence[CauseReport]) -> list[CauseReport]:
     return sorted(found, key=lambda cause: -len(cause.cases))
 
 
-def _least(cause: CauseReport, told: Told, trees: Iterable[AgentTree], *, is_near: bool) -> int:
+def _least(cause: CauseReport, clues: Clues, trees: Iterable[AgentTree], *, is_near: bool) -> int:
     """The evidence that a cause of few cases needs: code does the same again, models don't."""
     if _is_about_code(cause):
         is_model = any(agent.name == cause.data.tool for tree in trees for agent in tree.agents)
-        is_model &= all(before != now for before, now in told.numbers or [(0, 1)])
+        is_model &= all(before != now for before, now in clues.numbers or [(0, 1)])
         return (WORD if cause.repeated else VALUE) if is_model else NONE if is_near else VALUE
     return WORD if cause.repeated and cause.code not in ANSWERS else VALUE
 

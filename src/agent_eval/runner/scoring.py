@@ -99,7 +99,7 @@ async def report_run(
         for criterion in planned.criteria:
             outcome = results[criterion.name] if criterion in waiting else await _score(criterion, conversation)
             if exact is not None and criterion not in waiting:
-                outcome = _with_scores(outcome, await _score(criterion, exact), masker or Masker())
+                outcome = _with_scores(outcome, await _score(criterion, exact), conversation)
             scores.append((criterion, _run_score(criterion, outcome, recording, planned)))
         reasons = [score.reason for criterion, score in scores if criterion.threshold is not None]
         codes = {reason.code for reason in reasons if reason is not None}
@@ -126,26 +126,26 @@ def _revealed(conversation: Conversation, masker: Masker, known: frozenset[str])
     return replace(conversation, actual=revealed[:count], expected=expected)
 
 
-def _with_scores(masked: Result, exact: Result, masker: Masker) -> Result:
+def _with_scores(masked: Result, exact: Result, conversation: Conversation) -> Result:
     """The scores of the secrets with the texts of the masked conversation."""
     if not isinstance(masked, Scored) or not isinstance(exact, Scored):
         return masked
     texts = {finding.turn: finding for finding in masked.findings}
     findings = [
-        # The masked texts may be alike enough.
-        replace(texts[low.turn], score=low.score)
-        if low.turn in texts
-        else replace(low, expected=_shown(low.expected, masker), actual=_shown(low.actual, masker), why=())
-        for low in exact.findings
+        replace(texts.get(low.turn) or _of_answers(conversation, low), score=low.score) for low in exact.findings
     ]
     return replace(
         masked, score=exact.score, passed=exact.passed, turn_scores=exact.turn_scores, findings=tuple(findings)
     )
 
 
-def _shown(text: str, masker: Masker) -> str:
-    """A text of the unmasked conversation, masked; what was cut at its end may be a part of a secret."""
-    return masker.text(text) if len(text) <= _SIDE else masker.beginning(text.encode()).decode("utf-8", "ignore")
+def _of_answers(conversation: Conversation, low: TurnFinding) -> TurnFinding:
+    """A finding that the masked texts have not, since they are alike enough: with both, and without words about them.
+
+    Those of a finding about the secrets may be cut within one.
+    """
+    expected = text_of(conversation.expected[low.turn].final_response) if conversation.expected else ""
+    return replace(low, expected=expected, actual=text_of(conversation.actual[low.turn].final_response), why=())
 
 
 def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> MetricReport:

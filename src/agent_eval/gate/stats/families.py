@@ -101,13 +101,11 @@ class Family:
     @cached_property
     def _compared(self) -> list[Series]:
         """The cases as the suite's test sees them: of what changed on the base branch only the newest runs."""
-        changed = map(self._changed_on_base, self.series)
-        return [
-            replace(each, base=self._newest(each), base_days=each.base_days[-len(self._newest(each)) :])
-            if new
-            else each
-            for each, new in zip(self.series, changed, strict=True)
-        ]
+        return [self._now(series) if self._changed_on_base(series) else series for series in self.series]
+
+    def _now(self, series: Series) -> Series:
+        newest = self._newest(series)
+        return replace(series, base=newest, base_days=series.base_days[-len(newest) :])
 
     @cached_property
     def screening_p(self) -> float | None:

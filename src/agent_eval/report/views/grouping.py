@@ -144,5 +144,7 @@ def _groups(view: View) -> Groups:
     for case in view.report.cases:
         if (section := _SECTIONS.get(view.standing(case))) is not None:
             getattr(groups, section).append(case)
-    groups.worse.sort(key=lambda case: (view.standing(case), not view.outcomes[case.case_id].always_fails))
+    groups.worse.sort(
+        key=lambda case: (view.standing(case) == "suspected", not view.outcomes[case.case_id].always_fails)
+    )
     return groups
