@@ -491,3 +491,21 @@ def test_plan__the_examples_ask_no_judge(repository: Repository, example: str) -
     loaded = json.loads(done.out)
     assert (done.code, loaded["calls"], loaded["models"]) == (0, {"least": 0, "most": 0}, [])
     assert loaded["turns"]["least"] == loaded["turns"]["most"] > 0
+
+
+def test_run__a_case_without_facts_is_decided_by_its_other_criteria_and_green_by_none(repository: Repository) -> None:
+    repository.evals("evals/talk.test.json", {"greets": "Hello there.", "tells": "Sales were 150 thousand."})
+    repository.record("evals/talk.test.json", {"tells": "Sales were 0 thousand."})
+    config = repository.root / "evals/test_config.json"
+
+    def run(criteria: dict[str, float], *selected: str, code: int) -> Done:
+        config.write_text(json.dumps({"criteria": criteria}), encoding="utf-8")
+        paths = [f"evals/talk.test.json:{name}" for name in selected]
+        return repository.gate("run", *paths, "--agent", "recorded:answers.json", python=False, code=code)
+
+    alone = run({"response_facts": 1.0}, "greets", code=3)
+    assert "Next: change the case or its criteria: another run would say the same." in alone.out
+    run({"response_facts": 1.0, "response_match_score": 0.5}, "greets", code=0)
+    done = run({"response_facts": 1.0, "response_match_score": 0.5}, code=1)
+    assert done.statuses == {"greets": "passed", "tells": "failed"}
+    assert "150 thousand is missing; 0 thousand is new" in " ".join(done.out.split())

@@ -49,7 +49,15 @@ Step = str | Reference | ToRun
 
 _AGAIN = ToRun(text="run the failed job again")
 _FOR_NOTHING = "Nothing in this pull request caused it"
+_OF_THE_CASE = frozenset(
+    {
+        *("needs-reference", "no-reference-text", "no-facts", "needs-scenario", "persona-template-failed"),
+        *("no-rubrics", "duplicate-rubric", "calls-not-visible", "too-long", "too-deep"),
+    }
+)
+"""Why a metric has no score that another run would not have either."""
 _REMEDIES: Mapping[str, str] = {
+    **dict.fromkeys(_OF_THE_CASE, "change the case or its criteria: another run would say the same"),
     "run-timeout": "raise `run-timeout`",
     "budget": "raise the budget",
     WITHOUT_KEY: "give the job a model key",
@@ -117,7 +125,7 @@ def again_helps(view: View) -> bool:
     return (
         bool(view.report.totals.not_run)
         or not view.errors
-        or any(cause.kind not in {*_TAPES, "judge-replay-miss"} for cause in view.errors)
+        or any(cause.kind not in {*_TAPES, *_OF_THE_CASE, "judge-replay-miss"} for cause in view.errors)
     )
 
 
