@@ -242,15 +242,20 @@ def _failed(view: View) -> Iterator[Step]:
         yield "look at "
         yield Reference(text=place_text(raised), file=raised.file, line=raised.first)
     elif failing or sorted_out.still:
-        case = [*failing, *sorted_out.still][0]
         yield "look at "
-        yield _case(case)
+        yield _case(_example(report, [*failing, *sorted_out.still]))
         if len(failing) > 1:
             yield " first"
     else:
         yield "see the reason below" if len(report.reasons) > 1 else "fix what the first line says"
     if can_accept(view):
         yield f". {_ACCEPT}"
+
+
+def _example(report: RunReport, cases: Sequence[CaseReport]) -> CaseReport:
+    """The first case; or the one that its cause is shown by."""
+    shown = next((cause.example.case_id for cause in _causes(report, cases[:1])), "")
+    return next((case for case in cases if case.case_id == shown), cases[0])
 
 
 def _case(case: CaseReport) -> Reference:
