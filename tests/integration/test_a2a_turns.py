@@ -149,6 +149,8 @@ def successes(words: Words) -> dict[str, Play]:
     books = {**call, "data": {"name": "book", "args": {"account": account, "nights": 2.0}}}
     booked = [status("working", message(books)), artifact("Booked."), completed]
     plays["large numbers lose digits in 1.0"] = play(booked, booked, said=(("Book!",), ("Book!",)))
+    stored = words.task("completed", artifacts=[{"artifactId": "a", "parts": [words.part("It is 21.")]}])
+    plays["an artifact that only the task has"] = play([words.task("submitted"), status("completed")], task=[stored])
     plays["no streaming after all"] = play(Error(code=-32004), send=[answer("Hi!")], said=(("Hello",), ("Hello",)))
     elsewhere = words.card("http://localhost:8000/")  # What ADK's server says if its code names no port.
     plays["headers of an agent on this machine"] = play(answer(f"{SECRET}!"), card=elsewhere, options=OWN)

@@ -17,7 +17,7 @@ class Obedient(Worker):
             raise ValueError("boom")
         parts = {"text": {"text": "21 degrees"}, "data": {"data": {"unit": "C", "celsius": 21}}}.get(said)
         artifacts = [{"artifact_id": "a", "parts": [parts]}] if parts else []
-        for artifact in artifacts:
+        for artifact in artifacts if said != "data" else ():  # That one is in the task only.
             await self.publish_artifact(params["id"], params["context_id"], artifact)
         state = said if said in ("failed", "canceled") else "completed"
         await self.storage.update_task(params["id"], state=state, new_artifacts=artifacts)

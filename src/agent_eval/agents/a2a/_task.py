@@ -122,6 +122,11 @@ class TaskReader:
         """Whether the turn has ended: the task is finished, or waits for the user."""
         return self.state in FINISHED or (self.state in INTERRUPTED and not self._waits_in_stream)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the task was completed, and nothing that came can be its answer."""
+        return self.state == "completed" and not self.shows_calls and all(e.rank == _PROGRESS for e in self._entries)
+
     def restart(self) -> None:
         """Forgets the messages and artifacts so far: the next result is the whole task."""
         self._entries.clear()

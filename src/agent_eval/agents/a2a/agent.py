@@ -304,6 +304,12 @@ class A2aSession:
         if not reader.ended:
             reader.cut_short = True
             await self._poll(reader)
+        elif streaming and reader.is_silent and reader.task_id is not None:
+            # A stream may lack what the task has: fasta2a 2.1.1 leaves out artifacts that a worker only stores.
+            with contextlib.suppress(AgentFailure):  # Then the stream's end is all that is known.
+                snapshot = await agent.call(agent.card.dialect.get_task, reader.task_id)
+                reader.restart()
+                _take(snapshot, reader)
 
     async def _ask(self, message: Json, reader: TaskReader, until: float, *, streaming: bool) -> None:
         """Sends the message once and reads the answer.
