@@ -604,6 +604,7 @@ def test_tool_objects__one_item_that_differs_elsewhere_hides_neither_others_nor_
     monkeypatch.setattr(frames, "agent_places", places := [f"{tmp_path}/"])
     monkeypatch.setattr(tool_objects, "agent_places", places)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # The files differ in neither size nor second.
 
     def seen(city: str, secret: str) -> dict[str, str]:
         config = {
