@@ -18,6 +18,7 @@ from report_samples import (
     SAMPLES,
     TRAJECTORY,
     case,
+    crash,
     ended_by,
     failed,
     good,
@@ -33,6 +34,7 @@ from agent_eval.report.renderers import annotation_commands, comment_markdown, s
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.junit import junit_xml
 from agent_eval.report.views import Links, usage_line, view_of
+from agent_eval.report.views.examples import example_of
 from agent_eval.results.causes import CauseCode, Place
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
@@ -93,6 +95,16 @@ def test_console__a_very_long_id_does_not_fill_the_text() -> None:
     text = console(report("failed", cases), width=100)
     assert "…4,6" in text.replace("\n", "")
     assert len(text) < 60_000
+
+
+@pytest.mark.parametrize(("event", "answer"), [("KeyError: 'garage'", ""), ("SAFETY: refused", " (SAFETY: refused)")])
+def test_console__says_an_exception_once(event: str, answer: str) -> None:
+    crashed = crash()
+    step = StepReport(error=event)
+    turn = TurnReport(turn=0, user="Open the garage.", expected_answer="It is open.", steps=[step])
+    crashed.conversation = ConversationReport(run=0, turns=[turn])
+    sides = [(side.expected, side.now) for side in example_of(crashed).sides]
+    assert sides == [("It is open.", f"(no answer){answer}"), ("", "KeyError: 'garage'")]
 
 
 def passing(cases: int, files: int) -> RunReport:

@@ -120,7 +120,7 @@ def example_of(case: CaseReport, cause: CauseReport | None = None, branch: str =
         calls = list(_made(chosen.said))[-_MOST_MADE:]
     else:
         calls = list(_calls(chosen.said, cause, branch))
-    sides = [*calls, *_answers(chosen), *errors]
+    sides = [*calls, *_answers(chosen, errors), *errors]
     shown, left = _from_first_difference(sides)
     remarks = tuple(_remarks(chosen))[:_MOST_REMARKS]
     if not any(side.wrong for side in shown) and not remarks:
@@ -186,10 +186,12 @@ def _aligned(expected: Sequence[str] | None, steps: Sequence[StepReport]) -> lis
     return pairs
 
 
-def _answers(turn: TurnView) -> Iterator[Side]:
+def _answers(turn: TurnView, errors: Sequence[Side]) -> Iterator[Side]:
     said = turn.said
     if said.expected_answer is not None:
-        now = said.answer or NO_ANSWER + why_no_answer(said)
+        why = why_no_answer(said)
+        is_told = any(why.strip(" ()") in error.now for error in errors)  # by the next line
+        now = said.answer or NO_ANSWER + ("" if is_told else why)
         yield Side(expected=said.expected_answer, now=now, wrong=True, code=False)
     for remark in turn.remarks:  # Results without a conversation.
         if remark.actual and compares_answers(remark.summary):
