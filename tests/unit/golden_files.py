@@ -50,7 +50,33 @@ def as_lines(model: BaseModel) -> list[str]:
     facts = rounded(model.model_dump_json(exclude_defaults=True))
     lists = {name: facts.pop(name) for name in list(facts) if isinstance(facts[name], list)}
     items = [(name, item) for name, values in lists.items() for item in values]
-    return [f"{name}: {json.dumps(item, ensure_ascii=False)}" for name, item in [("in all", facts), *items]]
+    return [f"{name}: {plain(item) or 'all by default'}" for name, item in [("in all", facts), *items]]
+
+
+def plain(value: Any) -> str:
+    """A value of JSON as a reader wants it: names and values without quotes, inner ones in brackets."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_inner(each)}" for name, each in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_inner, value))
+    return value if isinstance(value, str) and value == value.strip() != "" else json.dumps(value, ensure_ascii=False)
+
+
+def _inner(value: Any) -> str:
+    if isinstance(value, str) and any(sign in value for sign in ",()\n"):
+        return json.dumps(value, ensure_ascii=False)
+    return f"({plain(value)})" if isinstance(value, dict | list) else plain(value)
+
+
+def names_in(names: Iterable[str]) -> str:
+    """Names, those that count up from one to the next as a range: `steady0 to steady28`."""
+    runs: list[list[str]] = []
+    for name in names:
+        stem = name.rstrip("0123456789")
+        number = name[len(stem) :]
+        is_next = bool(runs) and number.isdecimal() and runs[-1][-1] == f"{stem}{int(number) - 1}"
+        runs[-1].append(name) if is_next else runs.append([name])
+    return " ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else " ".join(run) for run in runs)
 
 
 def facts_of(item: Any) -> str:

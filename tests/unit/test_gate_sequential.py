@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from golden_files import as_lines, check, rounded
+from golden_files import as_lines, check, names_in, plain, rounded
 
 from agent_eval.gate.regression.gathering import Before, held_against
 from agent_eval.gate.regression.sequential import next_step
@@ -423,15 +423,17 @@ def test_sequential__what_is_asked_for_and_said_in_many_games() -> None:
             page.append(f"asks, {step.why}: {', '.join(sides)}"[:200])
         for reason in decision.reasons:
             facts = rounded(json.dumps({key: value for key, value in reason.data.items() if key != "numbers"}))
-            page.append(f"because {reason.code} {reason.metric} {reason.case_ids} blocking {reason.blocking} {facts}")
+            whose = f"{reason.metric or 'all metrics'} {names_in(reason.case_ids)}".strip()
+            blocks = "blocks" if reason.blocking else "informs"
+            page.append(f"because {reason.code}, {whose}, {blocks}: {plain(facts)}")
             assert reason.message == "", "no reason is that of another run, too"
             reason.message = "as a report says it, with the name of its base branch"
-        page += [f"suite {line}" for each in decision.suites for line in as_lines(each)]
+        page += [f"suite: {line.removeprefix('in all: ')}" for each in decision.suites for line in as_lines(each)]
         alike: dict[str, list[str]] = {}
         for each in decision.cases:
             [facts_of_case] = as_lines(each.model_copy(update={"case_id": ""}))
-            alike.setdefault(facts_of_case, []).append(each.case_id)
-        page += [f"{' '.join(names)} {line}" for line, names in alike.items()]
+            alike.setdefault(facts_of_case.removeprefix('in all: case_id "", '), []).append(each.case_id)
+        page += [f"{names_in(names)}: {line}" for line, names in alike.items()]
     # A round that was broken off is completed, and stored runs are filled up to ten once it failed again.
     for stored, again in ((10, ()), (4, (NO, YES)), (9, (NO, YES)), (10, (NO, YES)), (10, (NO,))):
         bad = case("bad", [NO], [YES] * stored, head_confirm=again, head_rounds=(0,) * len(again))

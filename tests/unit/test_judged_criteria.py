@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from golden_files import check
+from golden_files import check, check_names
 from hypothesis import given
 from hypothesis import strategies as st
 from judged_samples import (
@@ -239,12 +239,14 @@ QUESTIONS: dict[str, tuple[str, Conversation, dict[str, Any]]] = {
 
 
 def test_questions__of_each_metric() -> None:
-    text = ""
+    pages: dict[str, str] = {}
     for name, (metric, shown, options) in QUESTIONS.items():
         model = sentence_judge({}) if metric == HALLUCINATIONS else always(VALID)
         score(judged(metric, model, samples=1, threshold=METRICS[metric].low, **options), shown)
-        text += f"== {name}\n{asked(model)}\n"
-    check("golden_judge_questions.txt", text)
+        pages[f"{metric}.txt"] = pages.get(f"{metric}.txt", "") + f"== {name}\n{asked(model)}\n"
+    for page, text in pages.items():
+        check(f"golden_judge_questions/{page}", text)
+    check_names("golden_judge_questions", pages)
 
 
 def by_content(word: str, without: str, *, of: str) -> ScriptedModel:

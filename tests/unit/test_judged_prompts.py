@@ -297,7 +297,7 @@ def test_prompts__a_judge_that_reads_them_gives_another_score_if_any_piece_is_wr
 def test_instructions__of_each_question() -> None:
     """In full, by name, with the labels of the material and the schema of the reply.
 
-    golden_user_prompts.txt has those of simulated users, golden_judge_questions.txt the material.
+    golden_user_prompts.txt has those of simulated users, golden_judge_questions the material.
     """
     listed = [("", question) for metric in JUDGED_METRICS for question in _questions(metric)]
     listed += [(", with levels", question) for question in _questions(ANSWER, **GRADED)]

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import history_samples
 import pytest
 from comparison_samples import FIND_DEVICES, SITUATIONS, cause, changed, decided, word_of
-from golden_files import check
+from golden_files import check, plain
 from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
@@ -216,8 +216,11 @@ def parts(folder: Path) -> Iterator[tuple[str, object]]:
 
 def test_page__parts_of_few_runs(tmp_path: Path) -> None:
     """UPDATE_GOLDEN=1 writes them."""
-    lines = [f"{name}: {json.dumps(part, ensure_ascii=False)}\n" for name, part in parts(tmp_path)]
-    check("golden_page_parts.txt", "".join(lines))
+    page = []
+    for name, part in parts(tmp_path):
+        items = part if isinstance(part, list) else [part]
+        page += [f"# {name}", *(plain(json.loads(json.dumps(item))) for item in items), ""]
+    check("golden_page_parts.txt", "\n".join(page))
 
 
 def instructed(*instructions: str) -> Invocation:
