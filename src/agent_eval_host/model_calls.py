@@ -20,13 +20,7 @@ from agent_eval_host.channel import Channel
 from agent_eval_host.errors import causes, http_status, is_made_up
 from agent_eval_host.exchanges import address_of
 from agent_eval_host.frames import is_own
-from agent_eval_host.model_errors import (
-    SilentAttempt,
-    UnreadableAnswer,
-    cause_of,
-    is_transport,
-    retry_after,
-)
+from agent_eval_host.model_errors import SilentAttempt, UnreadableAnswer, cause_of, is_transport, retry_after
 from agent_eval_host.turns import ModelCall, Turn, current_turn
 
 _PATIENCE = 10.0

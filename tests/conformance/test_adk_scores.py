@@ -26,6 +26,7 @@ from agent_eval.agents.host.metric_hosts import MetricHosts
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import Content, user_message
 from agent_eval.core.invocation import Invocation, adk_value
+from agent_eval.core.reason import Reason
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.efficiency import durations, token_usage
@@ -33,7 +34,6 @@ from agent_eval.criteria.registry import INFORMATIONAL, build
 from agent_eval.evalset.models.personas import PERSONAS
 from agent_eval.evalset.models.schema import CriterionConfig, EvalCase, MatchType
 from agent_eval.report.phrases import evidence_line
-from agent_eval.results.reason import Reason
 from agent_eval.simulation._prompt import as_text, lines
 
 # Every deterministic score, turn by turn, against google-adk[eval] on random input. `==`, not `approx`.

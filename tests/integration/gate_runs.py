@@ -25,9 +25,9 @@ import host_forks
 from adk_envs import FIXTURES, adk_python
 
 from agent_eval import __version__
+from agent_eval.core.recording import Recording
 from agent_eval.report.phrases import headline
 from agent_eval.report.views import view_of
-from agent_eval.results.recording import Recording
 from agent_eval.results.report import RunReport
 
 MARK = "GATE_TEST_MARK"

@@ -24,14 +24,7 @@ from agent_eval.agents.sandbox.sealing import blocked_at
 from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, Found, Provenance
-from agent_eval.baseline.rerun import (
-    BaseWorktree,
-    NotOnBase,
-    RerunSource,
-    agents_on_base,
-    base_checkout,
-    open_base,
-)
+from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource, agents_on_base, base_checkout, open_base
 from agent_eval.results.report import RunReport
 
 # The base's agent in a worktree: complete or not at all, readable for the agent's user, gone afterwards.

@@ -21,11 +21,11 @@ from gate_runs import Repository, program, repository_in
 from golden_files import check
 
 from agent_eval.agents.host import ADAPTERS, HostSpec, MetricHosts
-from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker
+from agent_eval.evalset.metric_runner import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.results.report import CaseReport
 from agent_eval.runner import function_source

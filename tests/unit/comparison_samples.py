@@ -29,17 +29,10 @@ from report_samples import (
     wrong_room,
 )
 
+from agent_eval.core.recording import RunError
 from agent_eval.report.phrases import say
 from agent_eval.report.views import Links
-from agent_eval.results.causes import (
-    AgentChange,
-    CauseCode,
-    CauseCounts,
-    CauseData,
-    CauseExample,
-    CauseReport,
-    Place,
-)
+from agent_eval.results.causes import AgentChange, CauseCode, CauseCounts, CauseData, CauseExample, CauseReport, Place
 from agent_eval.results.comparison import BaselineReport, BaselineStep, RemovedCases, RuleChange, RuleChangesReport
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.decision import (
@@ -51,7 +44,6 @@ from agent_eval.results.decision import (
     SuiteTestReport,
 )
 from agent_eval.results.origin import CaseWord
-from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     CaseReport,
     CaseUsageReport,

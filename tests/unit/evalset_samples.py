@@ -13,14 +13,7 @@ from agent_eval.commands.start import render_text
 from agent_eval.core.problem import Problem
 from agent_eval.evalset.json import JsonPath
 from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.models.schema import (
-    CriterionConfig,
-    EvalCase,
-    EvalConfig,
-    EvalSet,
-    LoadedFile,
-    Suite,
-)
+from agent_eval.evalset.models.schema import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile, Suite
 
 TURN = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
 

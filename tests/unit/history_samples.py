@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent_eval.core.recording import RunError, ToolUse
 from agent_eval.gate import diff
 from agent_eval.gate.history.records import KEEP, extend
 from agent_eval.gate.pairing import pair_up
@@ -16,7 +17,6 @@ from agent_eval.report.phrases import notes_of, text
 from agent_eval.results._merge import merge
 from agent_eval.results.comparison import ComparisonReport
 from agent_eval.results.history import HistoryReport
-from agent_eval.results.recording import RunError, ToolUse
 from agent_eval.results.report import (
     CaseReport,
     CaseStatus,

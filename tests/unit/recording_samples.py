@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
-from agent_eval.results.recording import Recording
+from agent_eval.core.recording import Recording
 
 
 def facts(eval_id: str, *, run: int = 0, file: str = "a.test.json", **more: Any) -> dict[str, Any]:

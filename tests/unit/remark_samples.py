@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from agent_eval.core.reason import Reason
 from agent_eval.report.phrases import evidence_line
-from agent_eval.results.reason import Reason
 
 
 def notes(*texts: str) -> list[Reason]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from remark_samples import notes
 
+from agent_eval.core.recording import RunError, Usage
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
-from agent_eval.results.recording import RunError, Usage
 from agent_eval.results.report import (
     CaseReport,
     CaseStatus,

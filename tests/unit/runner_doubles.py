@@ -9,14 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.protocol import (
-    Agent,
-    AgentFailure,
-    FailureKind,
-    Owner,
-    Session,
-    SessionRequest,
-)
+from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, Owner, Session, SessionRequest
 from agent_eval.core.content import Content, model_message, text_of, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter

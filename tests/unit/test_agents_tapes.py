@@ -18,14 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tape_samples import Step, answer, asked, at_once, called, model, play, returned, said, says, session, tape, tool
 
-from agent_eval.agents.messages import (
-    ModelAsked,
-    ModelNews,
-    ModelRan,
-    ToolError,
-    ToolsetAsked,
-    ToolsetListed,
-)
+from agent_eval.agents.messages import ModelAsked, ModelNews, ModelRan, ToolError, ToolsetAsked, ToolsetListed
 from agent_eval.agents.tapes import (
     InvalidTape,
     Mode,

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from remark_samples import lines
 
-from agent_eval.agents.protocol import MetricFailureKind
 from agent_eval.core.content import FunctionCall
 from agent_eval.criteria._explain import explain_response, explain_trajectory, list_calls
 from agent_eval.criteria._sequences import rouge1
@@ -15,6 +14,7 @@ from agent_eval.criteria.judged.judge import CODES
 from agent_eval.criteria.judged.settling import NO_VERDICT
 from agent_eval.criteria.registry import INFORMATIONAL, supported
 from agent_eval.criteria.tokenize import tokenize
+from agent_eval.evalset.metric_runner import MetricFailureKind
 from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS
 
 ROOT = Path(__file__).parents[2]

@@ -19,8 +19,7 @@ from recording_samples import recording
 from remark_samples import lines
 from runner_doubles import planned
 
-from agent_eval.agents.messages import Evaluated
-from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind, Owner
+from agent_eval.agents.protocol import Owner
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents
 from agent_eval.core.problem import docs_page
@@ -31,6 +30,7 @@ from agent_eval.criteria.base import Conversation, NotEvaluated, Scored, check_c
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.registry import INFORMATIONAL, build, supported
 from agent_eval.criteria.tokenize import tokenize
+from agent_eval.evalset.metric_runner import Evaluated, MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.evalset.models import SimilarityAlgorithm
 from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec
 from agent_eval.evalset.models.criterion_options import BaseCriterion

@@ -31,9 +31,10 @@ import agent_eval
 from agent_eval.agents.discovery import AgentChoice
 from agent_eval.agents.discovery.finder import Finder
 from agent_eval.agents.driver import ServerSpec
-from agent_eval.agents.protocol import FailureKind, MetricFailureKind
+from agent_eval.agents.protocol import FailureKind
 from agent_eval.cli import _parser
 from agent_eval.core.problem import docs_page
+from agent_eval.evalset.metric_runner import MetricFailureKind
 from agent_eval.evalset.models import METRICS
 from agent_eval.forge import Event, RunStamp
 from agent_eval.gate import evaluation, verdict

@@ -18,6 +18,7 @@ from report_samples import RESPONSE, TRAJECTORY, crash, good, metric, outage
 from report_samples import case as scored_case
 from report_samples import report as scored_report
 
+from agent_eval.core.recording import RunError
 from agent_eval.gate import diff
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.pairing import pair_up
@@ -28,7 +29,6 @@ from agent_eval.gate.regression.retrial import FAILURES, RUNS, Retrial, is_const
 from agent_eval.gate.stats.decision import Rules
 from agent_eval.results.comparison import Change, ComparisonReport
 from agent_eval.results.history import HistoryReport
-from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     CaseReport,
     CaseStatus,

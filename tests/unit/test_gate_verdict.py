@@ -19,6 +19,7 @@ from policy_texts import entry, quarantine, valid_policy
 
 from agent_eval.api import EngineOutcome
 from agent_eval.core.problem import Problem
+from agent_eval.core.recording import RunError
 from agent_eval.gate.evaluation import evaluate, outage
 from agent_eval.gate.policy import MOST_DAYS, Gate, MetricPolicy, Policy, PolicyReader, case_matcher, quarantined
 from agent_eval.gate.policy_checks import KnownCase, check_policy
@@ -27,7 +28,6 @@ from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code, no_secrets, u
 from agent_eval.pytest_plugin._outcomes import outcome_in
 from agent_eval.report.phrases import text
 from agent_eval.results._merge import WITHOUT_KEY
-from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseStatus, Reason, VerdictValue
 
 # One verdict from thresholds, comparison, policy and quarantine: the whole pure road, with real statistics.

@@ -7,11 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recording_samples import actual, called, turn
 
-from agent_eval.core.invocation import (
-    InvocationEvents,
-    tool_calls,
-    tool_responses,
-)
+from agent_eval.core.invocation import InvocationEvents, tool_calls, tool_responses
 from agent_eval.evalset.models import EvalCase
 from agent_eval.evalset.parse.config import default_config
 from agent_eval_workbench.recording.live import Take

@@ -29,6 +29,7 @@ from report_samples import (
 )
 from rich.cells import cell_len
 
+from agent_eval.core.recording import RunError
 from agent_eval.report.phrases import next_step, next_text, pass_rates_notices, say
 from agent_eval.report.renderers import annotation_commands, comment_markdown, summary_markdown
 from agent_eval.report.renderers._console import console
@@ -37,7 +38,6 @@ from agent_eval.report.views import Links, usage_line, view_of
 from agent_eval.report.views.examples import example_of
 from agent_eval.results.causes import CauseCode, Place
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
-from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     ModelUsageReport,
     PassRates,

@@ -38,6 +38,8 @@ from agent_eval.core.invocation import (
     InvocationEvents,
     tool_calls,
 )
+from agent_eval.core.reason import Reason
+from agent_eval.core.recording import Recording, RunError
 from agent_eval.criteria import align
 from agent_eval.evalset.models import EvalCase
 from agent_eval.gate.history import extend
@@ -51,8 +53,6 @@ from agent_eval.results.conversation import ConversationReport, StepReport, Turn
 from agent_eval.results.decision import CaseRunsReport, DecisionReport
 from agent_eval.results.history import CaseHistory, HistoryRecord, HistoryReport
 from agent_eval.results.origin import CaseStatus
-from agent_eval.results.reason import Reason
-from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import (
     CaseReport,
     CaseUsageReport,

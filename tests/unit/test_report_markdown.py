@@ -44,6 +44,7 @@ from report_samples import (
     wrong_room,
 )
 
+from agent_eval.core.recording import RunError
 from agent_eval.report import markup as escape
 from agent_eval.report.phrases._headline import headline
 from agent_eval.report.renderers._console import console
@@ -63,7 +64,6 @@ from agent_eval.report.views.links import LONGEST_PATH
 from agent_eval.report.views.reproduction import reproduce
 from agent_eval.results.comparison import BaselineReport
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
-from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, FileReport, Reason, RunReport
 
 

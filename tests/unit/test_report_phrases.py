@@ -15,6 +15,8 @@ from comparison_samples import SITUATIONS, but, cause, fine_cases, pull_request
 from golden_files import check
 from report_samples import case, crash, ended_by, good, metric, outage, report, wrong_room
 
+from agent_eval.core.reason import Facts, Numbers, Reason
+from agent_eval.core.recording import RunError
 from agent_eval.report.phrases import (
     PHRASES,
     agent_change,
@@ -46,8 +48,6 @@ from agent_eval.results.causes import (
 from agent_eval.results.comparison import RuleChange
 from agent_eval.results.decision import DecisionReasonReport, DecisionReport
 from agent_eval.results.origin import CaseWord, Origin
-from agent_eval.results.reason import Facts, Numbers, Reason
-from agent_eval.results.recording import RunError
 from agent_eval.results.report import RunReport
 
 # Every fact of a run has a phrase, and only `report/phrases` has sentences about a run.

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from remark_samples import notes
 from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outage, report, rubrics, turn_of, wrong_room
 
+from agent_eval.core.recording import RunError
 from agent_eval.gate.outcome import Trend
 from agent_eval.models.protocol import ModelUsage
 from agent_eval.models.usage import UsageEntry
@@ -39,7 +40,6 @@ from agent_eval.report.views.numbers import (
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.decision import CaseDecisionReport, CaseRunsReport, DecisionReport, SuiteTestReport
 from agent_eval.results.origin import CaseStatus, CaseWord, GateMode
-from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseUsageReport, MetricReport, Reason, RunReport, TurnEvidence
 
 unit = st.floats(0, 1, allow_nan=False)

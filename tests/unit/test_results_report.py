@@ -24,12 +24,13 @@ from agent_eval.agents.recorded import RecordedAgent, check_recording
 from agent_eval.cli import main
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import tool_calls
+from agent_eval.core.recording import RunError
+from agent_eval.evalset.adk_results import AdkStatus, adk_set_result
 from agent_eval.report.phrases import text
 from agent_eval.report.renderers.results_json import results_json
-from agent_eval.results import AdkStatus, FileReport, adk_set_result
+from agent_eval.results import FileReport
 from agent_eval.results._merge import WITHOUT_KEY, merge, status_of_run
 from agent_eval.results.folder import give_to_owner
-from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, MetricReport, Reason, RunReport, RunResult, RunScore
 from agent_eval_workbench.exports.adk_web import adk_exports, adk_json
 

@@ -24,13 +24,13 @@ from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.content import FunctionCall, model_message, text_of, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.core.limiter import Limiter
+from agent_eval.core.recording import Recording
 from agent_eval.criteria._responses import ResponseMatch
 from agent_eval.criteria._trajectory import ToolTrajectory
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Relabelled, Result, Scored, TurnFinding
 from agent_eval.criteria.registry import INFORMATIONAL
 from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.results import CaseReport, Reason, RunError
-from agent_eval.results.recording import Recording
 from agent_eval.runner.execution import Progress
 from agent_eval.runner.journal import Journal, write_lines
 from agent_eval.runner.plan import PlannedCase

@@ -26,6 +26,7 @@ from test_runner_conversations import FIND, LAMP, NO_DEVICES, eval_case, expecte
 
 from agent_eval.cli import main
 from agent_eval.commands.view import _links
+from agent_eval.core.recording import Recording, RunError
 from agent_eval.evalset.json import write_text
 from agent_eval.evalset.loading import load_suite
 from agent_eval.report.html import unpacked
@@ -35,7 +36,6 @@ from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results import BASE_RECORDINGS, Origin
 from agent_eval.results.causes import CauseCounts, CauseData, CauseExample, CauseReport
 from agent_eval.results.conversation import ConversationReport, TurnReport
-from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport, RunReport, TurnEvidence
 from agent_eval.runner.conversations import attach_conversations
 from agent_eval.runner.fingerprints import case_fingerprint

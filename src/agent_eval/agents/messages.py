@@ -1,27 +1,20 @@
-"""Messages of a host process (docs/host-protocol.md).
-
-Unknown keys are ignored, because a newer host may send more.
-"""
+"""Messages of a host process (docs/host-protocol.md)."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, FiniteFloat, NonNegativeFloat, PositiveInt
+from pydantic import Field, FiniteFloat, NonNegativeFloat, PositiveInt
 
 from agent_eval.core.invocation import LostToolset, Raised, Span
-from agent_eval.core.wire import WireModel
+from agent_eval.core.wire import HostMessage
 
 _Name = Annotated[str, Field(max_length=4_000)]
 _Text = Annotated[str, Field(max_length=40_000)]
 """The host cuts texts at half of it; masking may make them longer."""
 
 
-class _Message(WireModel):
-    model_config = ConfigDict(extra="ignore", defer_build=True, alias_generator=None, validate_by_name=True)
-
-
-class Hello(_Message):
+class Hello(HostMessage):
     """Params of `hello`."""
 
     role: str
@@ -33,7 +26,7 @@ class Hello(_Message):
     python: str = ""
 
 
-class Loaded(_Message):
+class Loaded(HostMessage):
     """Result of `load`."""
 
     adk: str = ""
@@ -44,7 +37,7 @@ class Loaded(_Message):
     """Import times of `adk` and of the `agent`."""
 
 
-class CodePlace(_Message):
+class CodePlace(HostMessage):
     """Where a function, a class or a variable of the repository is."""
 
     file: _Name
@@ -55,7 +48,7 @@ class CodePlace(_Message):
     """The qualified name; "" for the whole file."""
 
 
-class ToolDescribed(_Message):
+class ToolDescribed(HostMessage):
     """A tool of an agent."""
 
     name: _Name
@@ -64,7 +57,7 @@ class ToolDescribed(_Message):
     """Hash of its declaration; "" if its own class makes that."""
 
 
-class AgentDescribed(_Message):
+class AgentDescribed(HostMessage):
     """An agent of the tree."""
 
     name: _Name
@@ -81,14 +74,14 @@ class AgentDescribed(_Message):
     """The variable that has it, or its class."""
 
 
-class AgentsDescribed(_Message):
+class AgentsDescribed(HostMessage):
     """Result of `agents`."""
 
     agents: list[AgentDescribed] = Field(default_factory=list, max_length=100)
     """The root first."""
 
 
-class Attempt(_Message):
+class Attempt(HostMessage):
     """A failed attempt of a model call."""
 
     status: int | None = None
@@ -97,7 +90,7 @@ class Attempt(_Message):
     """A short, constant description: `connection refused`."""
 
 
-class ModelCallFacts(_Message):
+class ModelCallFacts(HostMessage):
     """A call of the agent's model that got no response."""
 
     model: str = ""
@@ -113,7 +106,7 @@ class ModelCallFacts(_Message):
     """Failed attempts, oldest first."""
 
 
-class ModelNews(_Message):
+class ModelNews(HostMessage):
     """Params of `model`: an attempt began, ended, or is still waiting."""
 
     turn: int
@@ -127,7 +120,7 @@ class ModelNews(_Message):
     """Seconds without data."""
 
 
-class Pause(_Message):
+class Pause(HostMessage):
     """Params of `pause`: a model call waits for `resume` before its next attempt."""
 
     turn: int
@@ -136,7 +129,7 @@ class Pause(_Message):
     """Minimum seconds to wait."""
 
 
-class ErrorData(_Message):
+class ErrorData(HostMessage):
     """Data of an error response: the exception."""
 
     type: str = ""
@@ -179,7 +172,7 @@ class Waiting(ModelCallFacts):
     """Of the turn."""
 
 
-class Stack(_Message):
+class Stack(HostMessage):
     """Result of `stack`: the main thread's stack."""
 
     where: str = ""
@@ -187,13 +180,13 @@ class Stack(_Message):
     place: CodePlace | None = None
 
 
-class Started(_Message):
+class Started(HostMessage):
     """Params of `started`: the call of a custom metric begins."""
 
     turn: int
 
 
-class ToolAsked(_Message):
+class ToolAsked(HostMessage):
     """Params of `tool`: ADK is about to run the body of a tool."""
 
     turn: int
@@ -220,13 +213,13 @@ class ToolAsked(_Message):
     """Hashes of the values that have changed since, by place; `$` if a tool has changed them, too."""
 
 
-class Looked(_Message):
+class Looked(HostMessage):
     """Result of `look`."""
 
     saw: dict[str, str]
 
 
-class ToolError(_Message):
+class ToolError(HostMessage):
     """The exception that the body of a tool, or a model, raised."""
 
     type: str
@@ -234,7 +227,7 @@ class ToolError(_Message):
     message: str = ""
 
 
-class ToolRan(_Message):
+class ToolRan(HostMessage):
     """Params of `tool_ran`: the body of a tool has run."""
 
     turn: int
@@ -258,7 +251,7 @@ class ToolRan(_Message):
     """Kinds of what it used and nothing can compare (docs/tools.md)."""
 
 
-class ModelAsked(_Message):
+class ModelAsked(HostMessage):
     """Params of the request `model`: a model is about to be called."""
 
     turn: int
@@ -285,7 +278,7 @@ class ModelAsked(_Message):
     """Why the host can't use the answer that it just got for this call; the turn has to end."""
 
 
-class ModelRan(_Message):
+class ModelRan(HostMessage):
     """Params of `model_ran`: a model has answered. If there is a second one of a call, it is right.
 
     Without an outcome: the agent has dealt with the answer.
@@ -308,7 +301,7 @@ class ModelRan(_Message):
         return not self.responses and self.error is None and self.reason is None
 
 
-class ToolsetAsked(_Message):
+class ToolsetAsked(HostMessage):
     """Params of `toolset`: ADK is about to ask an MCP server for its tools."""
 
     turn: int
@@ -323,7 +316,7 @@ class ToolsetListed(ToolsetAsked):
     """In MCP's own form."""
 
 
-class AgentRequest(_Message):
+class AgentRequest(HostMessage):
     """The first model request of an agent in a turn."""
 
     agent: str
@@ -331,7 +324,7 @@ class AgentRequest(_Message):
     tools: list[Any] = Field(default_factory=list)
 
 
-class TurnFacts(_Message):
+class TurnFacts(HostMessage):
     """Result of `send`: the host's measurements of a turn."""
 
     started_at: FiniteFloat = 0.0
@@ -344,33 +337,3 @@ class TurnFacts(_Message):
     spans: list[Span] | None = None
     """Each model and tool call; None from an agent that is not in a host of ours."""
     lost_toolsets: list[LostToolset] = Field(default_factory=list)
-
-
-class RubricResult(_Message):
-    """Result of a custom metric for one rubric."""
-
-    rubric_id: str = ""
-    score: Any = None
-    rationale: str = ""
-
-
-class ScoreResult(_Message):
-    """Result of a custom metric for one turn."""
-
-    score: Any = None
-    """The returned value, which may be anything."""
-    status: str = ""
-    """Name of ADK's EvalStatus."""
-    rubrics: list[RubricResult] = Field(default_factory=list)
-
-
-class Evaluated(ScoreResult):
-    """Result of `evaluate`: the return value of a custom metric."""
-
-    type: str = ""
-    """Name of the result's class. The other fields are only set for ADK's EvaluationResult, except `shown`."""
-    shown: str = ""
-    """The beginning of any other result, as text."""
-    version: str = ""
-    """The function's attribute `version`: scores of different versions are not comparable."""
-    turns: list[ScoreResult] = Field(default_factory=list)

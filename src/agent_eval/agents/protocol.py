@@ -6,25 +6,17 @@ import enum
 import functools
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Protocol
 
-from agent_eval.agents.messages import (
-    Evaluated,
-    ModelAsked,
-    ModelNews,
-    ModelRan,
-    ToolAsked,
-    ToolRan,
-    ToolsetAsked,
-    ToolsetListed,
-)
+from agent_eval.agents.messages import ModelAsked, ModelNews, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.core.content import Content, FunctionCall
 from agent_eval.core.errors import AgentEvalError
-from agent_eval.core.invocation import Invocation, Raised
+from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Place
 from agent_eval.core.problem import Problem
-from agent_eval.evalset.models import ConversationScenario
-from agent_eval.results import Waited
+from agent_eval.core.recording import Failure
+from agent_eval.core.recording import Owner as Owner
+from agent_eval.evalset.metric_runner import MetricRunner
 
 Look = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 """Asks the host of a call what this would see now; see `look` in docs/host-protocol.md."""
@@ -189,17 +181,6 @@ class Agent(Protocol):
         ...
 
 
-class Owner(enum.StrEnum):
-    """Who has to act on a failure (docs/verdict.md)."""
-
-    AGENT = "agent"
-    """The pull request: the run failed."""
-    PROVIDER = "provider"
-    """An external service: the run says nothing about the pull request."""
-    GATE = "gate"
-    """The evaluation itself: it must be set up again before the run says anything."""
-
-
 class FailureKind(enum.StrEnum):
     """What happened to the agent."""
 
@@ -237,91 +218,7 @@ class FailureKind(enum.StrEnum):
     """The case's tape is not the base branch's."""
 
 
-class MetricFailureKind(enum.StrEnum):
-    """What happened to a custom metric (docs/problems.md)."""
-
-    ENVIRONMENT = "custom-metric-environment"
-    """There is no interpreter for it, or its google-adk does not support custom metrics."""
-    IMPORT = "custom-metric-import"
-    """The function can't be imported."""
-    EXCEPTION = "custom-metric-exception"
-    """The function raised an exception."""
-    RESULT = "custom-metric-invalid-result"
-    """The function returned something that is not a result, or has no score."""
-    DEADLINE = "custom-metric-deadline"
-    """The function did not return in time."""
-    CRASH = "custom-metric-crash"
-    """Its process ended."""
-    PROVIDER = "custom-metric-provider"
-    """A model that it called was unavailable."""
-
-
-_OF_A_PROVIDER = frozenset({FailureKind.PROVIDER, FailureKind.SERVER, MetricFailureKind.PROVIDER})
-Kind = TypeVar("Kind", FailureKind, MetricFailureKind)
-
-
-class _Failure(AgentEvalError, Generic[Kind]):
-    """What the failures of agents and of their metrics have in common."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        kind: Kind,
-        owner: Owner | None = None,
-        traceback: str | None = None,
-        log_tail: str | None = None,
-        hint: str | None = None,
-        collateral: bool = False,
-        no_key: bool = False,
-        served: Sequence[str] = (),
-    ) -> None:
-        """Describes the failure.
-
-        Args:
-            message: One sentence; of a metric without a full stop.
-            kind: What happened.
-            owner: Who has to act; None: the provider, if the kind names one, else the pull request.
-            traceback: The agent's or the function's own traceback, or its stack if it hangs.
-            log_tail: The last lines of its process's log.
-            hint: What to do next.
-            collateral: Other sessions may have caused it, also those that have ended: they had the same process, or
-                overloaded a server. Try it once more with `isolated=True`.
-            no_key: The model got no key, or refused it, and no variable of the job is withheld from the agent.
-            served: The cases of all sessions that its process has had, in order.
-        """
-        super().__init__(message)
-        self.message = message
-        self.kind: Kind = kind
-        self.owner = owner or (Owner.PROVIDER if kind in _OF_A_PROVIDER else Owner.AGENT)
-        self.traceback = traceback
-        self.log_tail = log_tail
-        self.hint = hint
-        self.collateral = collateral
-        self.no_key = no_key
-        self.served = served
-        self.raised: Raised | None = None
-        """The exception behind it."""
-        self.waited: Waited | None = None
-        """What a turn that ran out of time was waiting for."""
-        self.unfinished: Invocation | None = None
-        """The turn as far as it went."""
-
-    def ran_before(self, case_id: str, most: int = 20) -> list[str]:
-        """The cases that the process had served, other runs of this case among them; the latest first."""
-        others = list(self.served)
-        if case_id in others:
-            others.remove(case_id)
-        return list(dict.fromkeys(reversed(others)))[:most]
-
-    def copy(self) -> Self:
-        """The same failure for another task: raising one exception in many tasks would mix their Python tracebacks."""
-        copied = type(self).__new__(type(self), *self.args)
-        copied.__dict__.update(self.__dict__)
-        return copied
-
-
-class AgentFailure(_Failure[FailureKind]):
+class AgentFailure(Failure[FailureKind]):
     """A turn, a session or the agent as a whole failed."""
 
 
@@ -333,52 +230,9 @@ EnvironmentFailure = functools.partial(AgentFailure, kind=FailureKind.ENVIRONMEN
 """An AgentFailure: the agent's environment can't be created."""
 
 
-class MetricFailure(_Failure[MetricFailureKind]):
-    """A custom metric, which is code of the pull request, returned no result."""
-
-
 class AgentRefused(AgentEvalError):
     """An agent can't be evaluated as it is configured. This is a mistake, not a result: the run ends with exit 2."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
         self.problem = problem
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetricCall:
-    """One call of a custom metric: the arguments that ADK passes, not yet converted to ADK's types."""
-
-    metric: str
-    """The name in `criteria`."""
-    function: str
-    """`code_config.name`: `package.module.function`."""
-    criterion: Mapping[str, Any]
-    """The criterion's JSON object: `threshold` and any other fields."""
-    actual: Sequence[Invocation]
-    expected: Sequence[Invocation] | None
-    """None for a scenario."""
-    scenario: ConversationScenario | None
-
-
-class MetricRunner(Protocol):
-    """Runs custom metrics in a process with the agent's user and interpreter."""
-
-    async def prepare(self, function: str) -> None:
-        """Checks that a function can be called. Repeating the check is cheap.
-
-        Raises:
-            MetricFailure: The function can't be called.
-        """
-        ...
-
-    async def evaluate(self, call: MetricCall) -> Evaluated:
-        """Calls a function.
-
-        Returns:
-            The function's result, unchecked.
-
-        Raises:
-            MetricFailure: The function returned no result.
-        """
-        ...

@@ -24,12 +24,12 @@ from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.recording import RECORDINGS, Recording, RunError
 from agent_eval.core.text import first_line, shorten
 from agent_eval.evalset.models import EvalCase, LoadedFile
-from agent_eval.results import FILES, Recording, RunError
 
 if TYPE_CHECKING:
-    from agent_eval.results import AdkCaseResult, AdkSetResult
+    from agent_eval.evalset.adk_results import AdkCaseResult, AdkSetResult
 
 RECORDED = "recorded:"
 """Begins the name of a recorded agent: `recorded:FILE`."""
@@ -288,7 +288,6 @@ DRIVER = Driver(
 )
 
 
-RECORDINGS = FILES["recordings-file"]
 """The name of a run's recordings in its output directory."""
 
 Key = tuple[str | None, str, int | None]
@@ -370,9 +369,9 @@ def _cases(path: Path) -> Iterator[tuple[list[Key], bytes]]:
 
 def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
     """The cases of an eval set in one of ADK's older formats. Reports precisely what is wrong with any other file."""
+    from agent_eval.evalset.adk_results import adk_result_value, adk_set_result
     from agent_eval.evalset.json import parse_document
     from agent_eval.evalset.parse import read_eval_file
-    from agent_eval.results import adk_result_value, adk_set_result
 
     document, problems = parse_document(data, name)
     result = None if document is None else adk_result_value(document.value)

@@ -255,13 +255,7 @@ def _progress(io: CliIO) -> Iterator[Callable[[Progress], None]]:
 
 def _report(outcome: Outcome, shard: Shard | None, root: Path, output: Path, io: CliIO, *, verbose: bool) -> None:
     """Prints the result, and writes the outputs, annotations and summary of a GitHub Actions step."""
-    from agent_eval.report.renderers import (
-        annotation_commands,
-        console,
-        github_outputs,
-        part_summary,
-        stop_commands,
-    )
+    from agent_eval.report.renderers import annotation_commands, console, github_outputs, part_summary, stop_commands
 
     files = {name: relative(path, root) for name, path in outcome.files.items()}
     labels = {name.removesuffix("-file"): path for name, path in files.items()}

@@ -21,3 +21,4 @@ from agent_eval.criteria.custom import CustomMetric, error_of
 from agent_eval.criteria.efficiency import inference_call_count, token_usage
 from agent_eval.criteria.packages import Packaged, PackageFault
 from agent_eval.criteria.registry import INFORMATIONAL, build, judge_of, supported, why_not
+from agent_eval.evalset.metric_runner import MetricCall, MetricFailure, MetricRunner

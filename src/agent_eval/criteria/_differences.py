@@ -13,9 +13,9 @@ from itertools import islice
 from typing import Any
 
 from agent_eval.core.content import FunctionCall
+from agent_eval.core.reason import Reason
 from agent_eval.core.text import shorten
 from agent_eval.criteria.calls import contains
-from agent_eval.results import Reason
 
 MOST_DIFFERENCES = 6
 """Maximum number of lines for one pair of calls."""

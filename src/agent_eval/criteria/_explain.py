@@ -8,6 +8,7 @@ from itertools import chain, islice
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.masking import PLACEHOLDER
+from agent_eval.core.reason import Facts, Reason
 from agent_eval.core.text import plural, shorten
 from agent_eval.criteria._alignment import Alignment, align
 from agent_eval.criteria._differences import describe_differences, literal, name_of, render_call
@@ -15,7 +16,6 @@ from agent_eval.criteria._sequences import Rouge
 from agent_eval.criteria.calls import ArgsMatch
 from agent_eval.criteria.tokenize import stem, words
 from agent_eval.evalset.models import MatchType
-from agent_eval.results import Facts, Reason
 
 MOST_LINES = 12
 """Maximum number of `why` lines per turn, without the last one that counts the rest."""

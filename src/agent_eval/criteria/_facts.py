@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.reason import Reason
 from agent_eval.criteria._differences import literal
 from agent_eval.criteria._explain import bounded, counted
 from agent_eval.criteria._responses import answer_of, finding_of_answer
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, TurnResult, score_turns
 from agent_eval.criteria.facts import Comparison, compare
-from agent_eval.results import Reason
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,22 +10,15 @@ from dataclasses import dataclass
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation, intermediate_responses
 from agent_eval.core.means import running_sum
+from agent_eval.core.reason import Reason
 from agent_eval.core.text import shorten
 from agent_eval.criteria._differences import literal, name_of
 from agent_eval.criteria._explain import LONGEST_TEXT, bounded, explain_response
 from agent_eval.criteria._sequences import rouge1
 from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules, explain_similarity
-from agent_eval.criteria.base import (
-    Conversation,
-    NotEvaluated,
-    Result,
-    TurnFinding,
-    TurnResult,
-    score_turns,
-)
+from agent_eval.criteria.base import Conversation, NotEvaluated, Result, TurnFinding, TurnResult, score_turns
 from agent_eval.criteria.tokenize import tokenize, words
 from agent_eval.evalset.models import SimilarityAlgorithm
-from agent_eval.results import Reason
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent_eval.core.reason import Reason
 from agent_eval.criteria._differences import describe_texts
 from agent_eval.criteria._explain import FEW_WORDS, bounded, counted, shares, surplus
 from agent_eval.criteria._sequences import Rouge, edit_distance, rouge_l, rouge_n
 from agent_eval.criteria.tokenize import stem, tokenize, words
 from agent_eval.evalset.models import SimilarityAlgorithm
-from agent_eval.results import Reason
 
 LONGEST_COMPARED = 20_000
 """Characters of a text; comparing two of this length takes up to a second."""

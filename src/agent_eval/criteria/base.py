@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Unpack
 
-from agent_eval.agents.protocol import MetricRunner
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.means import running_mean
+from agent_eval.core.reason import Facts, Reason
+from agent_eval.core.recording import RunError
+from agent_eval.evalset.metric_runner import MetricRunner
 from agent_eval.evalset.models import METRICS, EvalCase, Family
 from agent_eval.models import Replies
-from agent_eval.results import Facts, Reason, RunError
 
 
 def check_complete(scorers: Mapping[Family, set[str]]) -> None:

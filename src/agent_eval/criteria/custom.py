@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_eval.agents.messages import Evaluated, ScoreResult
-from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.core.content import text_of
 from agent_eval.core.problem import docs_page
+from agent_eval.core.recording import RunError
 from agent_eval.core.text import shorten
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
-from agent_eval.results import RunError
+from agent_eval.evalset.metric_runner import Evaluated, MetricCall, MetricFailure, MetricFailureKind, ScoreResult
 
 NOT_EVALUATED = "custom-metric-not-evaluated"
 """The code if the function itself reports that it could not evaluate."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from agent_eval.core.errors import AgentEvalError
+from agent_eval.core.recording import RunError
 from agent_eval.core.text import first_line, shorten
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
 from agent_eval.criteria.custom import number
 from agent_eval.evalset.models import GROUP, CriterionConfig
-from agent_eval.results import RunError
 
 
 class PackageFault(AgentEvalError, ValueError):

@@ -22,13 +22,7 @@ from agent_eval.criteria._trajectory import (
 from agent_eval.criteria.base import Criterion, check_complete
 from agent_eval.criteria.calls import args_match
 from agent_eval.criteria.custom import CustomMetric
-from agent_eval.criteria.efficiency import (
-    Count,
-    InvocationDuration,
-    TokenUsage,
-    inference_call_count,
-    tool_call_count,
-)
+from agent_eval.criteria.efficiency import Count, InvocationDuration, TokenUsage, inference_call_count, tool_call_count
 from agent_eval.criteria.packages import build_packaged
 from agent_eval.evalset.models import (
     DEFAULT_JUDGE,

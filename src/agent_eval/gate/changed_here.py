@@ -11,19 +11,7 @@ from itertools import chain
 from pathlib import PurePosixPath
 
 from agent_eval.gate.agent_sources import Definition, Sources
-from agent_eval.gate.cause_evidence import (
-    ANSWERS,
-    NONE,
-    ROW,
-    TIED,
-    VALUE,
-    WEAK,
-    WORD,
-    Before,
-    Clues,
-    clues_of,
-    row_of,
-)
+from agent_eval.gate.cause_evidence import ANSWERS, NONE, ROW, TIED, VALUE, WEAK, WORD, Before, Clues, clues_of, row_of
 from agent_eval.gate.changed_lines import Edit, Lines, edits, within
 from agent_eval.results import (
     AgentChange,

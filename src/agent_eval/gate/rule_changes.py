@@ -26,12 +26,7 @@ from agent_eval.core.text import plural
 from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, EvalConfig, LoadedFile
 from agent_eval.gate.pairing import Pairing, pair_up
 from agent_eval.gate.policy import AS_HERE
-from agent_eval.results import (
-    ABSENT,
-    CaseReport,
-    RemovedCases,
-    RuleChangeKind,
-)
+from agent_eval.results import ABSENT, CaseReport, RemovedCases, RuleChangeKind
 from agent_eval.runner import case_fingerprint, metric_identity
 
 MIN_REPLACED = 3

@@ -17,7 +17,7 @@ from agent_eval.models.cache import CachedReply, ReplyCache, key_of
 from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest, ModelUsage, TapedReply
 from agent_eval.models.settings import ModelSettings
 from agent_eval.models.usage import Ledger, Price, UsageEntry
-from agent_eval.net.proxies import proxy_name, proxy_of
+from agent_eval.net.retry import proxy_name, proxy_of
 
 _DEFAULT_ADDRESS = "https://googleapis.com"
 """Stands for the address of a client's default, when its proxy is looked up."""

@@ -1,5 +1,5 @@
 """When a request is sent again, and what HTTP statuses mean, from any service: GitHub, a judge, an agent's model, an
-agent's server, an upload.
+agent's server, an upload; and its proxy, as the variables of the environment name it.
 
 Whose failure a status is depends on who asked: see `agents.host.blame` (an agent's model), `agents.http.failures` (an
 agent's server), `models` (a judge) and `github.errors`.
@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,3 +108,31 @@ TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Another attempt of a request without effects may succeed. ADK retries 408, 429, 500, 502, 503 and 504."""
 OF_A_PROXY = frozenset({408, 425, *range(520, 531)})
 """From a proxy in front of a server, e.g. Cloudflare's 520 to 530. The server may have got the request."""
+
+
+def proxy_of(address: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The proxy for an address, and the variable that names it; "" for none.
+
+    Lower-case names have precedence, as in curl.
+    """
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+
+    parts = urlsplit(address)
+    proxies: dict[str, str] = {}
+    variables: dict[str, str] = {}
+    for name, value in sorted(environ.items()):  # Upper case sorts first.
+        if name.lower().endswith("_proxy"):
+            proxies[name.lower().removesuffix("_proxy")] = value.strip()
+            variables[name.lower().removesuffix("_proxy")] = name
+    if proxy_bypass_environment(parts.netloc, proxies):
+        return "", ""
+    kind = parts.scheme if proxies.get(parts.scheme) else "all"
+    proxy = proxies.get(kind) or ""
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}", variables.get(kind, "")
+
+
+def proxy_name(proxy: str, variable: str) -> str:
+    """Names a proxy in a message, without its credentials: `the proxy http://proxy.example:3128 (HTTPS_PROXY)`."""
+    scheme, _, rest = proxy.partition("://")
+    # Not urlsplit: of a password with a slash, it takes the beginning for the host.
+    return f"the proxy {scheme}://{rest.rpartition('@')[2].partition('/')[0]} ({variable})"

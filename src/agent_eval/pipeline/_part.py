@@ -275,13 +275,7 @@ def open_bill(settings: Settings, models: ModelPool | None, part: PartPlan | Non
 def spending(models: ModelPool | None, bill: Bill, report: RunReport, parts: Parts | None) -> Iterable[str]:
     """Adds what agents, judges and simulated users used to a report, also in merged parts; returns notices about it."""
     from agent_eval.report.phrases import backend_notes, missing_verdict_notes, say, truncation_notes
-    from agent_eval.report.views import (
-        case_usage_report,
-        close_vote_notes,
-        saved_votes,
-        usage_line,
-        usage_report,
-    )
+    from agent_eval.report.views import case_usage_report, close_vote_notes, saved_votes, usage_line, usage_report
     from agent_eval.results import sum_case_usage, sum_model_usage
 
     earlier = [result.report for result in parts.results] if parts is not None else []

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from agent_eval.core.reason import Facts, NoMoreRuns, Note, Numbers, Reason
+from agent_eval.core.recording import RecordedScores, Recording, RunError, ToolUse, Usage, Waited
 from agent_eval.results.folder import (
     BASE,
     BASE_RECORDINGS,
@@ -27,22 +29,19 @@ from agent_eval.results.folder import (
     remove_logs,
     why_unwritable,
 )
-from agent_eval.results.origin import GateMode, NoMoreRuns, Origin, VerdictValue
-from agent_eval.results.recording import RecordedScores, Recording, RunError, ToolUse, Usage, Waited
+from agent_eval.results.origin import GateMode, Origin, VerdictValue
 
 if TYPE_CHECKING:
     # What type checkers read; at run time `__getattr__` finds the names.
     from agent_eval.results._merge import *
-    from agent_eval.results.adk_results import *
     from agent_eval.results.causes import *
     from agent_eval.results.comparison import *
     from agent_eval.results.conversation import *
     from agent_eval.results.decision import *
     from agent_eval.results.history import *
-    from agent_eval.results.reason import *
     from agent_eval.results.report import *
 
-_MODULES = ("reason", "report", "_merge", "adk_results", "causes", "comparison", "conversation", "decision", "history")
+_MODULES = ("report", "_merge", "causes", "comparison", "conversation", "decision", "history")
 """Imported in this order when a name is used that is not imported above."""
 
 if not TYPE_CHECKING:

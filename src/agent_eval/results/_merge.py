@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from agent_eval.core.means import running_mean
-from agent_eval.results.recording import Recording, RunError
+from agent_eval.core.recording import Recording, RunError
 from agent_eval.results.report import (
     CaseReport,
     CaseStatus,

@@ -10,8 +10,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from agent_eval.core.wire import WireModel
-from agent_eval.results.origin import ReportModel
+from agent_eval.core.wire import ReportModel, WireModel
 
 CauseCode = Literal[
     "tool-error",

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field, computed_field, model_validator
 
+from agent_eval.core.reason import Note
 from agent_eval.core.wire import WireModel
 from agent_eval.results.origin import CaseStatus
-from agent_eval.results.reason import Note
 
 RuleChangeKind = Literal["threshold", "removed", "options", "code"]
 """`threshold`: lowered, or changed for a custom metric. `removed`: the criterion was removed. `options`: options, judge

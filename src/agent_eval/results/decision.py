@@ -6,9 +6,9 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from agent_eval.core.reason import NoMoreRuns, Numbers, Reason
 from agent_eval.core.wire import WireModel
-from agent_eval.results.origin import CaseWord, NoMoreRuns
-from agent_eval.results.reason import Numbers, Reason
+from agent_eval.results.origin import CaseWord
 
 
 class DecisionReasonReport(Reason):

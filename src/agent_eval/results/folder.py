@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_eval.core.errors import AgentEvalError
+from agent_eval.core.recording import RECORDINGS
 
 DEFAULT = "agent-eval-results"
 """The directory's default name."""
 FILES: Mapping[str, str] = {
     "results-file": "results.json",
-    "recordings-file": "recordings.jsonl.gz",
+    "recordings-file": RECORDINGS,
     "cases-file": "cases.jsonl.gz",
     "report-file": "report.html",
     "junit-file": "junit.xml",
@@ -33,7 +34,7 @@ JUDGE_REPLIES = "judge-replies"
 """Replies of judges that a part paid for (`--shard` with `--judge-cache`), for the cache of the merge."""
 BASE = "base"
 """Output of the base branch's agents."""
-BASE_RECORDINGS = f"{BASE}/recordings.jsonl.gz"
+BASE_RECORDINGS = f"{BASE}/{RECORDINGS}"
 """Recordings of the runs that the base branch's agent made during this run."""
 BASELINE_RECORDINGS = f"{BASE}/baseline-recordings.jsonl.gz"
 """Recordings of the runs that the baseline was measured with, of the cases that differ from it."""

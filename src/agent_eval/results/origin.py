@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal
 
-from agent_eval.core.wire import WireModel
+from agent_eval.core.wire import ReportModel
 
 MetricStatus = Literal["passed", "failed", "not_evaluated", "informational"]
 CaseStatus = Literal["passed", "failed", "errored", "not_run", "quarantined"]
 VerdictValue = Literal["passed", "failed", "inconclusive", "invalid"]
 GateMode = Literal["thresholds", "regressions", "both", "advisory"]
 """The rule that decides. `auto` becomes one of the first two, depending on whether there is a baseline."""
-NoMoreRuns = Literal["limit", "outage", "recorded", "thresholds", "decided"]
-"""Why a case can't run again: the limit of extra runs or of time, a service that failed during them, recorded answers,
-which never vary, or a gate that decides by thresholds only."""
 CaseWord = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged"]
 """broken: significantly worse, and no confirmation run passed; or every run failed, and the base has too few runs for a
 comparison. worse: significantly worse. suspicious: a suspected regression, not significant. flaky as before: failed,
 but not more often than on the base branch. fixed: no run of the base passed, every run of the head passes, and the
 difference is significant. better: significantly better. unchanged: none of these. See docs/statistics.md."""
-
-
-_UNUSED: set[str] = set()
-
-
-class ReportModel(WireModel):
-    """Base class of a report's models.
-
-    No one needs to know which fields were set explicitly, and that set would take most of the memory of 10,000 cases:
-    all models share one.
-    """
-
-    def model_post_init(self, context: Any, /) -> None:
-        """Replaces the set of explicitly set fields."""
-        object.__setattr__(self, "__pydantic_fields_set__", _UNUSED)
-
-    def changed(self, **values: Any) -> Self:
-        """A copy with other values. Its parts are not copied, and it takes less memory than that of `model_copy`."""
-        return type(self)(**{**dict(self), **values})
 
 
 class Origin(ReportModel):

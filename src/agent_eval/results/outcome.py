@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from agent_eval.results.origin import ReportModel
+from agent_eval.core.wire import ReportModel
 
 Standing = Literal[
     "regression",

@@ -12,21 +12,21 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, computed_field, model_validator
 
 from agent_eval.core.invocation import LostToolset
-from agent_eval.core.wire import WireModel
+from agent_eval.core.reason import Note
+from agent_eval.core.reason import Reason as Reason
+from agent_eval.core.recording import RunError, ToolUse, Usage
+from agent_eval.core.wire import ReportModel, WireModel
 from agent_eval.results.causes import AgentChange, AgentTree, CauseReport
 from agent_eval.results.comparison import BaselineReport, ComparisonReport, RuleChangesReport
 from agent_eval.results.conversation import ConversationReport
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.origin import CaseStatus as CaseStatus
-from agent_eval.results.origin import GateMode, ReportModel
+from agent_eval.results.origin import GateMode
 from agent_eval.results.origin import MetricStatus as MetricStatus
 from agent_eval.results.origin import Origin as Origin
 from agent_eval.results.origin import VerdictValue as VerdictValue
 from agent_eval.results.outcome import CaseOutcome
-from agent_eval.results.reason import Note
-from agent_eval.results.reason import Reason as Reason
-from agent_eval.results.recording import RunError, ToolUse, Usage
 
 SCHEMA_VERSION: Literal["1"] = "1"
 SCORING_VERSION = 1

@@ -31,13 +31,7 @@ from agent_eval.runner.partition import (
     split_hash,
     weigh,
 )
-from agent_eval.runner.plan import (
-    MissingModels,
-    Plan,
-    PlannedCase,
-    given_by,
-    make_plan,
-)
+from agent_eval.runner.plan import MissingModels, Plan, PlannedCase, given_by, make_plan
 from agent_eval.runner.replay import REPLAY_MISSES, Chosen, Tapes
 from agent_eval.runner.sources import source_fingerprint
 from agent_eval.runner.usage import usage_by_model

@@ -9,12 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
-from agent_eval.core.invocation import (
-    Invocation,
-    happened,
-    intermediate_responses,
-    tool_calls,
-)
+from agent_eval.core.invocation import Invocation, happened, intermediate_responses, tool_calls
 from agent_eval.core.text import shorten
 from agent_eval.criteria import literal, match_calls, name_of, render_call
 from agent_eval.evalset.models import EvalCase

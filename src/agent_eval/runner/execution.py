@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, MetricFailure, SessionRequest
+from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, SessionRequest
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
 from agent_eval.core.masking import Masker
 from agent_eval.core.text import plural, short_name, shorten
-from agent_eval.criteria import CustomMetric, error_of, unlabelled
+from agent_eval.criteria import CustomMetric, MetricFailure, error_of, unlabelled
 from agent_eval.models import Model
 from agent_eval.results import Recording, RunError
 from agent_eval.runner.fingerprints import session_of

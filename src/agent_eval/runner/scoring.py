@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent_eval.agents.protocol import MetricRunner
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker
@@ -15,6 +14,7 @@ from agent_eval.criteria import (
     Conversation,
     Criterion,
     CustomMetric,
+    MetricRunner,
     NotEvaluated,
     Packaged,
     Result,

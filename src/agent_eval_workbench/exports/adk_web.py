@@ -16,8 +16,9 @@ from agent_eval.commands import CliIO
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvents, tool_calls, tool_responses
 from agent_eval.core.text import harmless, plural
+from agent_eval.evalset.adk_results import AdkCaseResult, AdkMetricResult, AdkSetResult, AdkStatus, AdkTurnResult
 from agent_eval.evalset.json import write_text
-from agent_eval.results import AdkCaseResult, AdkMetricResult, AdkSetResult, AdkStatus, AdkTurnResult, MetricReport
+from agent_eval.results import MetricReport
 from agent_eval_workbench.exports.runs import ExportedRun, StoredRun, Turn, runs_of, turn_scores
 
 SUFFIX = ".evalset_result.json"

@@ -17,8 +17,9 @@ from typing import Any, BinaryIO
 from agent_eval.core.files import MAX_RESULTS, MAX_TEXT, open_regular
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import first_line
+from agent_eval.evalset.adk_results import adk_result_value
 from agent_eval.evalset.json import Document, parse_document, read_document
-from agent_eval.results import FILES, adk_result_value
+from agent_eval.results import FILES
 from agent_eval_workbench.sources.conformance import conversation_of_spec, specs_below
 from agent_eval_workbench.sources.conversation import Conversation, Place, UnusableConversation
 from agent_eval_workbench.sources.database import (

@@ -11,7 +11,8 @@ from pydantic.alias_generators import to_camel
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
-from agent_eval.results import AdkCaseResult, Recording
+from agent_eval.evalset.adk_results import AdkCaseResult
+from agent_eval.results import Recording
 from agent_eval_workbench.sources.conversation import (
     NODE_OUTPUT,
     Conversation,

@@ -16,17 +16,12 @@ from pydantic import ValidationError
 from agent_eval.agents.host.connection import RemoteError
 from agent_eval.agents.host.import_hints import essence, import_hint, unset_variable_hint
 from agent_eval.agents.messages import Attempt, ErrorData, ModelCallFacts, Stack, Waiting
-from agent_eval.agents.protocol import (
-    AgentFailure,
-    EnvironmentFailure,
-    FailureKind,
-    MetricFailure,
-    MetricFailureKind,
-)
+from agent_eval.agents.protocol import AgentFailure, EnvironmentFailure, FailureKind
 from agent_eval.agents.sandbox import missing_key_hint, missing_variable_hint
+from agent_eval.core.recording import Waited
 from agent_eval.core.text import first_line, plural
+from agent_eval.evalset.metric_runner import MetricFailure, MetricFailureKind
 from agent_eval.net.retry import NO_ACCESS, TEMPORARY
-from agent_eval.results import Waited
 
 _UNREACHABLE = (
     "ConnectionError",

@@ -18,11 +18,11 @@ from agent_eval.agents.host import blame
 from agent_eval.agents.host._facts import HostSpec, Turn
 from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host.process import HostProcess
-from agent_eval.agents.messages import Evaluated
-from agent_eval.agents.protocol import AgentFailure, MetricCall, MetricFailure, MetricFailureKind
+from agent_eval.agents.protocol import AgentFailure
 from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.invocation import adk_value
 from agent_eval.core.text import shorten
+from agent_eval.evalset.metric_runner import Evaluated, MetricCall, MetricFailure, MetricFailureKind
 
 _STRIKES = 2
 """Times that a function may hang or end its process before it is no longer called."""
@@ -47,7 +47,7 @@ class _Interrupted(AgentEvalError):
 
 
 class MetricHosts:
-    """Implements `protocol.MetricRunner`."""
+    """Implements `evalset.metric_runner.MetricRunner`."""
 
     def __init__(self, spec: Callable[[], Awaitable[HostSpec]], *, name: str, timeout: float) -> None:
         """Describes the hosts; nothing is started yet.

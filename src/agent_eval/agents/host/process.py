@@ -18,14 +18,7 @@ from agent_eval.agents.host import blame
 from agent_eval.agents.host._facts import HostExit, HostSpec, Turn, how_it_ended
 from agent_eval.agents.host._log import HostLog
 from agent_eval.agents.host._program import PROGRAM, open_archive
-from agent_eval.agents.host.connection import (
-    NO_ANSWER,
-    VERSION,
-    Connection,
-    ConnectionLost,
-    ProtocolError,
-    RemoteError,
-)
+from agent_eval.agents.host.connection import NO_ANSWER, VERSION, Connection, ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.messages import (
     AgentDescribed,
     AgentsDescribed,

@@ -8,13 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from agent_eval.agents.http.client import HttpClient, HttpFailure, Reply, Stream
-from agent_eval.agents.http.failures import (
-    ServerProcess,
-    not_admitted,
-    not_reached,
-    overloaded,
-    redirected,
-)
+from agent_eval.agents.http.failures import ServerProcess, not_admitted, not_reached, overloaded, redirected
 from agent_eval.core.limiter import Limiter, Place
 from agent_eval.net.retry import THROTTLED, UNPROCESSED, Retry, seconds_asked
 

@@ -22,18 +22,11 @@ from dataclasses import dataclass, replace
 from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent_eval.agents.http._address import (
-    AddressRefused,
-    NameNotResolved,
-    RemoteUrl,
-    is_loopback,
-    origin_of,
-    resolve,
-)
+from agent_eval.agents.http._address import AddressRefused, NameNotResolved, RemoteUrl, is_loopback, origin_of, resolve
 from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.masking import FREE, Masker
 from agent_eval.core.text import encodable
-from agent_eval.net.proxies import proxy_name, proxy_of
+from agent_eval.net.retry import proxy_name, proxy_of
 
 if TYPE_CHECKING:
     import httpx2

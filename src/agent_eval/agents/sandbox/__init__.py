@@ -15,13 +15,6 @@ from agent_eval.agents.sandbox.forwarding import (
 )
 from agent_eval.agents.sandbox.isolation import NO_PROCESS, Isolation, isolated
 from agent_eval.agents.sandbox.sealing import blocked_at
-from agent_eval.agents.sandbox.spawn import (
-    AGENT_USER,
-    Account,
-    Sandbox,
-    close_pipe,
-    kill_group,
-    kill_now,
-)
+from agent_eval.agents.sandbox.spawn import AGENT_USER, Account, Sandbox, close_pipe, kill_group, kill_now
 from agent_eval.agents.sandbox.supervisor import end_with_parent, supervised
 from agent_eval.agents.sandbox.uids import STATE_DIR, AgentNotEnded, missing_capabilities

@@ -43,7 +43,7 @@ from agent_eval.agents.tapes._tape import (
     normal,
     place_of,
 )
-from agent_eval.results import ToolUse
+from agent_eval.core.recording import ToolUse
 
 RUN: Mapping[str, Any] = {"do": "run"}
 _VALUE = "value:"

@@ -18,10 +18,10 @@ from agent_eval.agents.messages import ModelAsked
 from agent_eval.agents.tape_rules import ToolPolicy
 from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.masking import MASK, unnamed
+from agent_eval.core.recording import RecordedScores
 from agent_eval.core.text import listed
 from agent_eval.core.wire import WireModel
 from agent_eval.models import TapedReply
-from agent_eval.results import RecordedScores
 
 SCHEMA_VERSION: Literal["3"] = "3"
 OLDER: tuple[Literal["1"], Literal["2"]] = ("1", "2")

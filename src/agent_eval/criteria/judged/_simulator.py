@@ -11,15 +11,7 @@ from agent_eval.core.means import running_sum
 from agent_eval.core.prompt_fence import Data, Draft
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
-from agent_eval.criteria.base import (
-    Conversation,
-    Judgement,
-    NotEvaluated,
-    Result,
-    TurnFinding,
-    Vote,
-    no_turns,
-)
+from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, Vote, no_turns
 from agent_eval.criteria.judged._material import NO_TEXT, RULE, history
 from agent_eval.criteria.judged.final_response import VALIDITY_SCALE, read_verdict
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together

@@ -14,10 +14,10 @@ from fractions import Fraction
 from typing import Any
 
 from agent_eval.core.means import running_mean
+from agent_eval.core.reason import Reason
 from agent_eval.core.text import shorten
 from agent_eval.criteria.base import Judgement, NotEvaluated, Result, Scored, TurnFinding
 from agent_eval.criteria.judged.judge import Panel
-from agent_eval.results import Reason
 
 Measure = Callable[[float | None], float | None]
 """The score if each missing verdict had this score; None ignores missing verdicts, as in ADK."""

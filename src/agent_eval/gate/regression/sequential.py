@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from zlib import crc32
 
-from agent_eval.gate.regression._decide import (
-    CHECKED_CASES,
-    Unpaid,
-    decide,
-    differs,
-    missing_runs,
-    runs_to_check,
-)
+from agent_eval.gate.regression._decide import CHECKED_CASES, Unpaid, decide, differs, missing_runs, runs_to_check
 from agent_eval.gate.regression.retrial import Retrial, next_runs
 from agent_eval.gate.stats import (
     CHECK_RUNS,

@@ -1,15 +1,7 @@
 """Statistics, independent of the pipeline: exact tests, bets, families of cases. Pure."""
 
 from agent_eval.gate.stats.bets import case_e, joint_e, p_of
-from agent_eval.gate.stats.decision import (
-    Budget,
-    ConfirmOnBase,
-    MetricRule,
-    Outcome,
-    Rules,
-    Runs,
-    usual_extra_runs,
-)
+from agent_eval.gate.stats.decision import Budget, ConfirmOnBase, MetricRule, Outcome, Rules, Runs, usual_extra_runs
 from agent_eval.gate.stats.exact_tests import detectable_drop, detectable_shift, exact_p, holm, pass_rates, wilson
 from agent_eval.gate.stats.families import BOTH_LEVEL, CHECK_RUNS, ROUND, Family
 from agent_eval.gate.stats.samples import (

@@ -7,10 +7,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic.alias_generators import to_camel, to_snake
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_snake
 
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.wire import WireModel
 
 _LARGEST = 1e18
 """Bound for scores; larger numbers would make sums meaningless."""
@@ -33,12 +34,10 @@ def _status(value: object) -> object:
 _AnyStatus = Annotated[AdkStatus, BeforeValidator(_status)]
 
 
-class _AdkModel(BaseModel):
+class _AdkModel(WireModel):
     """Written in snake_case with nulls, as ADK does; unknown keys are ignored."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore", defer_build=True
-    )
+    model_config = ConfigDict(extra="ignore")
 
 
 class AdkMetricResult(_AdkModel):

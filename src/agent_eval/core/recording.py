@@ -1,13 +1,20 @@
-"""The recording of one run of one case: a line of recordings.jsonl.gz."""
+"""The recording of one run of one case, a line of recordings.jsonl.gz; and the failures that end a run or a metric."""
 
 from __future__ import annotations
 
-from typing import Literal
+import enum
+from collections.abc import Sequence
+from typing import Generic, Literal, Self, TypeVar
 
 from pydantic import Field, FiniteFloat, PositiveInt
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.invocation import Invocation, Raised
 from agent_eval.core.wire import WireModel
+
+RECORDINGS = "recordings.jsonl.gz"
+"""The file of a run's recordings."""
+Kind = TypeVar("Kind", bound=enum.StrEnum)
 
 
 class Usage(WireModel):
@@ -125,3 +132,75 @@ class Recording(WireModel):
     def all_turns(self) -> list[Invocation]:
         """The turns, also the one that an error ended."""
         return [*self.invocations, *([self.unfinished] if self.unfinished is not None else ())]
+
+
+class Owner(enum.StrEnum):
+    """Who has to act on a failure (docs/verdict.md)."""
+
+    AGENT = "agent"
+    """The pull request: the run failed."""
+    PROVIDER = "provider"
+    """An external service: the run says nothing about the pull request."""
+    GATE = "gate"
+    """The evaluation itself: it must be set up again before the run says anything."""
+
+
+class Failure(AgentEvalError, Generic[Kind]):
+    """What the failures of agents and of their metrics have in common."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: Kind,
+        owner: Owner | None = None,
+        traceback: str | None = None,
+        log_tail: str | None = None,
+        hint: str | None = None,
+        collateral: bool = False,
+        no_key: bool = False,
+        served: Sequence[str] = (),
+    ) -> None:
+        """Describes the failure.
+
+        Args:
+            message: One sentence; of a metric without a full stop.
+            kind: What happened.
+            owner: Who has to act; None: the provider, if the kind names one, else the pull request.
+            traceback: The agent's or the function's own traceback, or its stack if it hangs.
+            log_tail: The last lines of its process's log.
+            hint: What to do next.
+            collateral: Other sessions may have caused it, also those that have ended: they had the same process, or
+                overloaded a server. Try it once more with `isolated=True`.
+            no_key: The model got no key, or refused it, and no variable of the job is withheld from the agent.
+            served: The cases of all sessions that its process has had, in order.
+        """
+        super().__init__(message)
+        self.message = message
+        self.kind = kind
+        self.owner = owner or (Owner.PROVIDER if kind.name in ("PROVIDER", "SERVER") else Owner.AGENT)
+        self.traceback = traceback
+        self.log_tail = log_tail
+        self.hint = hint
+        self.collateral = collateral
+        self.no_key = no_key
+        self.served = served
+        self.raised: Raised | None = None
+        """The exception behind it."""
+        self.waited: Waited | None = None
+        """What a turn that ran out of time was waiting for."""
+        self.unfinished: Invocation | None = None
+        """The turn as far as it went."""
+
+    def ran_before(self, case_id: str, most: int = 20) -> list[str]:
+        """The cases that the process had served, other runs of this case among them; the latest first."""
+        others = list(self.served)
+        if case_id in others:
+            others.remove(case_id)
+        return list(dict.fromkeys(reversed(others)))[:most]
+
+    def copy(self) -> Self:
+        """The same failure for another task: raising one exception in many tasks would mix their Python tracebacks."""
+        copied = type(self).__new__(type(self), *self.args)
+        copied.__dict__.update(self.__dict__)
+        return copied

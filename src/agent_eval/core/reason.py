@@ -6,7 +6,11 @@ from typing import Annotated, Any, Literal, Self, TypedDict, Unpack
 
 from pydantic import BeforeValidator, Field
 
-from agent_eval.results.origin import NoMoreRuns, ReportModel
+from agent_eval.core.wire import ReportModel
+
+NoMoreRuns = Literal["limit", "outage", "recorded", "thresholds", "decided"]
+"""Why a case can't run again: the limit of extra runs or of time, a service that failed during them, recorded answers,
+which never vary, or a gate that decides by thresholds only."""
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
