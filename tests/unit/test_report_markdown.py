@@ -45,6 +45,7 @@ from report_samples import (
 )
 
 from agent_eval.core.recording import RunError
+from agent_eval.gate.outcome import causes
 from agent_eval.report import markup as escape
 from agent_eval.report.phrases._headline import headline
 from agent_eval.report.renderers._console import console
@@ -58,7 +59,6 @@ from agent_eval.report.renderers.markdown import (
     utf16_length,
 )
 from agent_eval.report.views import Links, view_of
-from agent_eval.report.views._causes import causes
 from agent_eval.report.views.detail import one_line
 from agent_eval.report.views.links import LONGEST_PATH
 from agent_eval.report.views.reproduction import reproduce

@@ -29,10 +29,12 @@ from agent_eval.report.phrases import (
     changed_here,
     next_step,
     next_text,
+    outcome_in_words,
     put_into_words,
     text,
 )
-from agent_eval.report.phrases._headline import headline, headline_status, other_reasons
+from agent_eval.report.phrases._headline import HEADLINES, headline, headline_status, other_reasons
+from agent_eval.report.phrases._next import STEPS
 from agent_eval.report.phrases.rule_changes import rule_rows, rule_sentences
 from agent_eval.report.views import view_of
 from agent_eval.results.causes import (
@@ -48,6 +50,7 @@ from agent_eval.results.causes import (
 from agent_eval.results.comparison import RuleChange
 from agent_eval.results.decision import DecisionReasonReport, DecisionReport
 from agent_eval.results.origin import CaseWord, Origin
+from agent_eval.results.outcome import RunOutcome
 from agent_eval.results.report import RunReport
 
 # Every fact of a run has a phrase, and only `report/phrases` has sentences about a run.
@@ -195,10 +198,10 @@ def test_phrases__every_code_that_is_emitted_has_one() -> None:
             for literal in [phrase] if isinstance(phrase, ast.Constant) else ast.walk(phrase):
                 if isinstance(literal, ast.Constant) and isinstance(literal.value, str) and literal.value:
                     emitted[literal.value] = place
-    missing = {name: place for name, place in emitted.items() if name not in PHRASES}
+    said = PHRASES.keys() | HEADLINES | STEPS
 
     assert len(emitted) > 30
-    assert missing == {}
+    assert {name: place for name, place in emitted.items() if name not in said} == {}
 
 
 # The first line of every text, the decision and its cause, and what to do next. UPDATE_GOLDEN=1 writes them.
@@ -491,3 +494,15 @@ def test_rule_sentences__long_ids_are_shortened() -> None:
     [sentence] = rule_sentences(report)
     assert len(sentence) < 1_800
     assert "and 6 more cases" in sentence
+
+
+def test_outcome__every_code_of_headlines_and_steps_is_emitted_and_says_what_the_texts_say() -> None:
+    """The whole headline is the message of its code; each step has a sentence of its own."""
+    source = "".join(path.read_text("utf-8") for path in sorted((SOURCE / "gate" / "outcome").glob("*.py")))
+    assert [code for code in sorted(HEADLINES | STEPS) if f'"{code}"' not in source] == []
+    for _, made in (*one_run(), *not_evaluated(), *compared(), *with_reasons()):
+        view = view_of(made)
+        outcome = RunOutcome.model_validate_json(outcome_in_words(view).model_dump_json())
+        assert outcome.headline.message == headline(view)
+        assert ". ".join(step.message for step in outcome.next) == next_text(next_step(view))
+        assert sum(outcome.standings.values()) == len(made.cases)

@@ -16,6 +16,7 @@ from agent_eval.core.text import shorten
 
 if TYPE_CHECKING:
     from agent_eval.results import AgentChange, CaseReport, CaseStatus, CauseReport, RunReport, VerdictValue
+    from agent_eval.results.outcome import RunOutcome
 
 _LONGEST_TEXT = 30_000
 
@@ -153,6 +154,11 @@ class EvalResult(Coroutine[Any, Any, "EvalResult"]):
     def verdict(self) -> VerdictValue:
         """passed, failed, inconclusive or invalid."""
         return self.report.verdict
+
+    @property
+    def outcome(self) -> RunOutcome | None:
+        """The headline, what to do next (`next`) and counts, as codes with data and a `message`."""
+        return self.report.outcome
 
     @property
     def text(self) -> str:

@@ -12,6 +12,7 @@ NoMoreRuns = Literal["limit", "outage", "recorded", "thresholds", "decided"]
 """Why a case can't run again: the limit of extra runs or of time, a service that failed during them, recorded answers,
 which never vary, or a gate that decides by thresholds only."""
 
+NO_REASON = "no reason was recorded"
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
@@ -107,6 +108,30 @@ class Facts(TypedDict, total=False):
     """Cases that never fail the gate."""
     parts: list[Reason]
     """Reasons that one phrase joins."""
+    beside: list[Reason]
+    """Clauses of a headline, each in its own words."""
+    agent: str
+    """Path."""
+    crashed: int
+    """Cases in which the agent raised an error."""
+    is_same: bool
+    """Whether all is as on the base branch."""
+    is_joint: bool
+    """Whether cases are significant only together."""
+    is_explained: bool
+    """Whether failing cases share a cause."""
+    shared: list[int]
+    """0-based indexes of the report's causes."""
+    places: list[Any]
+    """Lines of files: each a `Place` of results.json."""
+    is_whole: bool
+    """Whether whole files were removed."""
+    one_of: bool
+    """Whether only one of the places has to matter."""
+    more_errors: int
+    """Errors beside the first."""
+    needs_accepting: bool
+    """Whether a maintainer may accept it instead."""
     call: str
     """A call as code, or the tool and the path of an argument."""
     at: int

@@ -117,9 +117,9 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
 
 def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tapes_missing: bool = False) -> None:
     """Sets the exit code, the reason of an invalid run, and what each case is to the gate."""
-    from agent_eval.gate.outcome import Lookups
     from agent_eval.gate.verdict import exit_code, unjudged_runs
-    from agent_eval.report.phrases import put_into_words
+    from agent_eval.report.phrases import outcome_in_words, put_into_words
+    from agent_eval.report.views import view_of
     from agent_eval.results import NOT_COMPARED, Reason
 
     if report.verdict == "invalid":
@@ -135,9 +135,10 @@ def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tape
         report.exit_code = exit_code(report.verdict, on_inconclusive, not_run=not_run)
     if tapes_missing:
         report.exit_code = 2
-    outcomes = Lookups(report=report).outcomes if report.shard is None else {}  # A part judges nothing.
-    for case in report.cases:
-        case.outcome = outcomes.get(case.case_id)
+    view = view_of(report)
+    report.outcome = outcome_in_words(view)
+    for case in report.cases if report.shard is None else ():  # A part judges nothing.
+        case.outcome = view.outcomes[case.case_id]
 
 
 def write_refusal(settings: Settings, context: RunContext, report: RunReport) -> Outcome:

@@ -1,10 +1,16 @@
-"""What the gate makes of each case, decided once (`gate.outcome`): every text prints it, and results.json has it."""
+"""What the gate makes of each case and of a run, decided once (`gate.outcome`): every text prints it, and results.json
+has it.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
+from agent_eval.core.reason import Reason
 from agent_eval.core.wire import ReportModel
+from agent_eval.results.origin import VerdictValue
 
 Standing = Literal[
     "regression",
@@ -41,3 +47,20 @@ class CaseOutcome(ReportModel):
     """Its place in the order of what needs attention: 0 comes first; cases of equal rank are in the report's order."""
     evidence: Literal["live", "replayed"]
     """Whether models answered, or the case's tape."""
+
+
+class RunOutcome(ReportModel):
+    """What a run is to a reader: the decision, its cause, and what to do next."""
+
+    verdict: VerdictValue
+    exit_code: int | None
+    standings: dict[Standing, int]
+    """Number of cases by standing, where there are any."""
+    blocking: int
+    """Cases that fail the gate, each by itself."""
+    counting: int
+    """Cases that a test report counts as failures."""
+    headline: Reason
+    """The first line of every text, as its `message`. `parts` of its data are joined, `beside` has further clauses."""
+    next: list[Reason] = Field(default_factory=list)
+    """What to do next, a step for each sentence."""

@@ -26,7 +26,7 @@ from agent_eval.results.origin import GateMode
 from agent_eval.results.origin import MetricStatus as MetricStatus
 from agent_eval.results.origin import Origin as Origin
 from agent_eval.results.origin import VerdictValue as VerdictValue
-from agent_eval.results.outcome import CaseOutcome
+from agent_eval.results.outcome import CaseOutcome, RunOutcome
 
 SCHEMA_VERSION: Literal["1"] = "1"
 SCORING_VERSION = 1
@@ -370,6 +370,8 @@ class RunReport(_ComputingReport):
     show that the agent works: nothing is gated, no case passes, or the gate is advisory."""
     exit_code: int | None = Field(default=None, exclude_if=lambda value: value is None)
     """The gate's exit code; None for results that no gate produced."""
+    outcome: RunOutcome | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What the run is to a reader; None in results of older versions."""
     started_at: float
     """Unix time in seconds."""
     duration: float

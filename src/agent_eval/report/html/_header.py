@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.core.text import plural
+from agent_eval.gate.outcome import change_counts
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
 from agent_eval.report.phrases import ToRun, headline, next_step, other_reasons
@@ -158,9 +159,9 @@ def _pull_url(origin: Origin, links: Links) -> str | None:
 
 def counts(facts: Facts) -> dict[str, int]:
     """How many cases are in each state; a case may be in several."""
-    report, comparison = facts.report, facts.report.comparison
+    report = facts.report
     totals = report.totals
-    changes = grouping.change_counts(comparison) if comparison is not None else {}
+    changes = change_counts(report.comparison)
     outcomes = facts.view.outcomes.values()
     return {
         "passed": totals.passed,
@@ -168,7 +169,7 @@ def counts(facts: Facts) -> dict[str, int]:
         "errored": totals.errored,
         "not_run": totals.not_run,
         "quarantined": totals.quarantined,
-        "newly_failing": changes.get("newly_failing", 0),
+        "newly_failing": changes["newly_failing"],
         "fixed": sum(outcome.trend == "better" for outcome in outcomes),
         "suspected": sum(outcome.standing == "suspected" for outcome in outcomes),
         "blocking": sum(outcome.blocks for outcome in outcomes),

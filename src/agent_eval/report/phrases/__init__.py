@@ -26,7 +26,7 @@ from agent_eval.report.phrases._causes import (
 )
 from agent_eval.report.phrases._headline import headline, headline_status, other_reasons
 from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
-from agent_eval.report.phrases._next import Step, ToRun, again_helps, can_accept, next_step, next_text
+from agent_eval.report.phrases._next import Step, ToRun, next_step, next_text, sentence
 from agent_eval.report.phrases._significance import (
     case_details,
     case_difference,
@@ -40,8 +40,9 @@ from agent_eval.report.phrases._significance import (
     why_not_passed,
 )
 from agent_eval.report.phrases._words import as_often, evidence, lacking, parts
-from agent_eval.report.views.grouping import NO_NAME, branch_name
+from agent_eval.report.views.grouping import NO_NAME, View, branch_name
 from agent_eval.results import CaseDecisionReport, CaseReport, ComparisonReport, Facts, Reason, RunReport
+from agent_eval.results.outcome import RunOutcome
 
 
 def _phrases(module: ModuleType) -> Iterator[tuple[str, Callable[..., str]]]:
@@ -98,6 +99,15 @@ def put_into_words(report: RunReport) -> None:
         numbers_in_words(case, base)
     for change in report.agent_changes:
         change.message = change.message or agent_change(change)
+
+
+def outcome_in_words(view: View) -> RunOutcome:
+    """What a run is to a reader; headline and steps have their messages."""
+    made = view.outcome
+    made.headline.message = headline(view)
+    for step in made.next:
+        step.message = next_text(sentence(view, step))
+    return made
 
 
 def numbers_in_words(case: CaseDecisionReport, base: str = NO_NAME) -> None:

@@ -1,22 +1,25 @@
 """The decision and its cause in one sentence, the same in every text: console, summary, comment, JUnit.
 
-On a pull request it is about the merge, elsewhere about the run.
+On a pull request it is about the merge, elsewhere about the run. Each code of `gate.outcome` is a row or a function
+here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from agent_eval.core.text import every, first_line, plural, share
-from agent_eval.gate.rule_effects import CASES_REMOVED
+from agent_eval.core.reason import NO_REASON
+from agent_eval.core.text import every, first_line, plural, share, shorten
+from agent_eval.gate.outcome import further_reasons
 from agent_eval.report.phrases._causes import cause_title
-from agent_eval.report.phrases._failures import case_names, failing_ids, failures, suspected_text
-from agent_eval.report.phrases.rule_changes import base_name
-from agent_eval.report.views import never_ran
-from agent_eval.report.views.grouping import View, change_counts
-from agent_eval.results import NOT_COMPARED, SHARD_MISSING, CaseReport, RunReport, Totals
+from agent_eval.report.phrases._words import as_often, filled
+from agent_eval.report.views import one_line
+from agent_eval.report.views.digest import case_name
+from agent_eval.report.views.grouping import View
+from agent_eval.results import Reason, RunReport
 
-_LINE = 300
+_LINE, _NAME = 300, 60
 
 _ON_MERGE: Mapping[str, str] = {
     "passed": "Does not block",
@@ -30,14 +33,46 @@ _OF_A_RUN: Mapping[str, str] = {
     "inconclusive": "Can't tell",
     "invalid": "Invalid",
 }
-
-_WHOLE_CAUSES = frozenset({"no-secrets", "run-ended-otherwise", SHARD_MISSING, NOT_COMPARED})
-"""Codes of reasons that explain the whole verdict: the headline is that reason, without counts of cases."""
+_COUNTED: Mapping[str, tuple[str, str]] = {
+    "no-longer-answers": ("no longer answers", "no longer answer"),
+    "no-answer": ("has no answer", "have no answer"),
+    "metric-breaks": ("fails by an error of a custom metric", "fail by an error of a custom metric"),
+    "times-out": ("times out", "time out"),
+    "crashes": ("crashes", "crash"),
+    "fails-alone": ("fails and can't be compared with {base}", "fail and can't be compared with {base}"),
+    "fails-as-often": (f"fails {as_often('{base}')}", f"fail {as_often('{base}')}"),
+    "fails-as-before": ("fails as on {base}", "fail as on {base}"),
+}
+"""What fails, of one case and of several: `2 of 9 cases crash`, `1 more fails as on main`."""
+_SIMPLE: Mapping[str, tuple[str, str]] = {
+    "not-evaluated": ("could not be evaluated",) * 2,
+    "not-run": ("did not run",) * 2,
+    "quarantined": ("quarantined",) * 2,
+    "no-model-key": ("had no model key that works",) * 2,
+    "fails-there-too": ("fails on {base} too", "fail on {base} too"),
+    "may-be-regression": ("is a suspected regression", "are suspected regressions"),
+    "does-not-block": ("fails without blocking", "fail without blocking"),
+}
+"""The same without `more`; a single case may be named."""
+_PLAIN: Mapping[str, str] = {
+    "so-nothing": "so nothing was evaluated",
+    "no-regressions": "no regressions",
+    "no-regression-shown": "no regression shown",
+    "nothing-run": "nothing was run",
+}
+_SERVICES: Mapping[str, str] = {
+    "model-provider-failed": "the model's provider failed",
+    "server-failed": "a server that the agent needs failed",
+    "installation-failed": "the installation of the agent's packages failed",
+}
+_NEVER_RAN: Mapping[str, str] = {
+    "agent-import": "can't be imported",
+    "agent-environment": "has no working environment",
+}
 _ENDED_EARLY: Mapping[str, str] = {
     "disk-full": "the disk is full",
     "agent-not-ended": "processes of the agent could not be ended",
 }
-"""By code of a problem: why no result of a run counts, although it began."""
 
 
 def headline(view: View, *, brief: bool = False) -> str:
@@ -47,124 +82,189 @@ def headline(view: View, *, brief: bool = False) -> str:
         view: The report.
         brief: For a text that shows the causes right above: only their number.
     """
-    report = view.report
-    if report.shard is not None and report.verdict != "invalid":
-        reason = _reason(report)
-        return f"{reason[:1].upper()}{reason[1:]}"
-    decision = _decision(view, brief=brief)
-    if report.verdict == "invalid":
-        return decision
-    gone = "" if _is_about_removal(view) else _gone(view)
-    separator = ", but" if report.verdict == "passed" else ";"
-    return f"{_with_rules(decision, report)}{f'{separator} {gone}' if gone else ''}{_replayed(report)}"
+    made, say = view.outcome.headline, partial(_clause, view, brief)
+    sentence = say(made)
+    for clause in made.data.get("beside", ()):
+        but = clause.code == "cases-gone" and view.report.verdict == "passed"
+        sentence += f"{', but' if but else ';'} {say(clause)}"
+    return sentence
 
 
-def _replayed(report: RunReport) -> str:
-    """How many cases no model answered."""
-    count, total = sum(case.replayed for case in report.cases), len(report.cases)
-    if not count:
-        return ""
-    return "; replayed" if count == total else f"; {count:,} of {total:,} replayed"
+def _clause(view: View, brief: bool, reason: Reason) -> str:
+    facts = {"base": view.branch, **reason.data}
+    facts["because"] = first_line(why.message, _LINE) if (why := facts.get("because")) else NO_REASON
+    facts["parts"] = [_clause(view, brief, part) for part in facts.get("parts", ())]
+    count, of = facts.get("count", 0), facts.get("total", 0)
+    if (text := _PLAIN.get(reason.code)) is not None:
+        return text
+    if (service := _SERVICES.get(reason.code)) is not None:
+        return f"{service} in {share(count, of, 'case')}"
+    if (verbs := _COUNTED.get(reason.code) or _SIMPLE.get(reason.code)) is not None:
+        verb = verbs[count != 1].replace("{base}", facts["base"])
+        named = case_names(view, facts["cases"]) if facts.get("cases") else ""
+        more = " more" * (reason.code in _COUNTED)
+        return f"{named or (share(count, of, 'case') if of else f'{count:,}{more}')} {verb}"
+    return filled(_CLAUSES[reason.code], {**facts, "view": view, "brief": brief})
 
 
 def _lead(report: RunReport) -> str:
     return (_ON_MERGE if report.is_for_merge else _OF_A_RUN)[report.verdict]
 
 
-def _decision(view: View, *, brief: bool) -> str:
-    report = view.report
-    lead = _lead(report)
-    if report.verdict == "passed" and report.reasons:
-        # It passes without any proof that the agent works.
-        reason = _reason(report)
-        return _advice(view) or (f"{lead}: {_inside(reason)}" if report.is_for_merge else reason)
-    if report.verdict == "inconclusive" and report.exit_code == 0:
-        return _allowed(report)
-    if report.reasons and report.reasons[0].code in _WHOLE_CAUSES:
-        reason = _reason(report)
-        return f"{lead}: {reason[:1].lower()}{reason[1:]}"
-    if report.verdict == "invalid":
-        codes = {problem.code for problem in report.problems}
-        if (early := next((text for code, text in _ENDED_EARLY.items() if code in codes), None)) is not None:
-            return f"{lead}: {early}, so the run ended early"
-        errors = sum(problem.severity == "error" for problem in report.problems)
-        cause = plural(errors, "error") + " in the eval files or the configuration" if errors else _reason(report)
-        return f"{lead}: {cause}; nothing was run"
-    if report.verdict == "passed":
-        return _passed(view)
-    sentence = ", ".join(_counts(view))
-    if not sentence:
-        sentence = _gone(view) if _is_about_removal(view) else _inside(_reason(report))
-    if report.totals.quarantined:
-        sentence += f", {report.totals.quarantined:,} quarantined"
-    return f"{lead}: {sentence}{_with_causes(view, brief=brief)}"
+def _part(because: str) -> str:
+    return f"{because[:1].upper()}{because[1:]}"
 
 
-def _with_causes(view: View, *, brief: bool) -> str:
-    """What the failing cases share, e.g. `, one cause: find_devices returns nothing`; "" for nothing."""
-    report = view.report
-    failing = failing_ids(view.groups)
-    shared = [cause for cause in report.causes if not failing.isdisjoint(cause.cases)]
-    if not shared or report.verdict != "failed":
-        return ""
-    explained = failing.intersection(case for cause in shared for case in cause.cases)
-    title = cause_title(shared)
-    title = title.partition(":")[0] if brief else title
-    if len(explained) < len(failing):
-        return f", {len(explained):,} of them with {title}"
-    return f", {'all with ' * brief}{title}"
+def _by_cases(view: View, parts: Sequence[str]) -> str:
+    return f"{_lead(view.report)}: {', '.join(parts)}"
 
 
-def _counts(view: View) -> list[str]:
-    """The cases because of which a run is not `passed`, in groups; empty if it is for another reason."""
-    report = view.report
-    parts = list(failures(view)) if report.verdict == "failed" else []
-    return parts + (_undecided(view) if report.verdict == "inconclusive" else list(_unjudged(report.totals, parts)))
+def _by_reason(view: View, because: str, parts: Sequence[str]) -> str:
+    if view.report.verdict == "passed" and not view.report.is_for_merge:
+        return because
+    return _by_cases(view, [_inside(because), *parts])
 
 
-def _is_about_removal(view: View) -> bool:
-    """Whether the headline is that cases were removed."""
-    report = view.report
-    if report.verdict != "failed" or not report.reasons or report.reasons[0].code != CASES_REMOVED:
-        return False
-    return not _counts(view) and bool(_gone(view))
+def _advised(view: View, parts: Sequence[str]) -> str:
+    """What a gate that is not advisory would have said about failing cases."""
+    if view.report.is_for_merge:
+        return f"{_lead(view.report)}, since `gate` is `advisory`: {', '.join(parts)}"
+    return f"Would fail: {', '.join(parts)}; exit 0 because `gate` is `advisory`"
 
 
-def _is_first_reason(view: View) -> bool:
-    """Whether the headline is the first reason, and not counts of cases."""
-    report = view.report
-    if report.verdict == "passed":
-        return not _advice(view)
-    if report.verdict == "inconclusive" and report.exit_code == 0:
-        return False
-    if report.reasons[0].code in _WHOLE_CAUSES or report.shard is not None:
-        return True
-    return not _counts(view)
-
-
-def _advice(view: View) -> str:
-    """What a gate that is not advisory would have said about failing cases; "" if there are none."""
-    report = view.report
-    if report.gate != "advisory" or not (wrong := failures(view)):
-        return ""
-    if report.is_for_merge:
-        return f"{_lead(report)}, since `gate` is `advisory`: {', '.join(wrong)}"
-    return f"Would fail: {', '.join(wrong)}; exit 0 because `gate` is `advisory`"
-
-
-def _allowed(report: RunReport) -> str:
+def _allowed(view: View, count: int, total: int, passed: int) -> str:
     """An inconclusive run that a setting lets pass."""
-    totals = report.totals
-    unscored = every(totals.cases, "case")
-    if totals.errored < totals.cases:
-        unscored = share(totals.errored, totals.cases, "case")
-    if totals.passed or totals.failed:
-        sentence = f"{unscored} could not be evaluated"
-    else:
+    unscored = every(total, "case") if count >= total else share(count, total, "case")
+    sentence = f"{unscored} could not be evaluated"
+    if not passed:
         sentence = f"nothing was evaluated, {unscored} ended with an error"
-    if report.is_for_merge:
+    if view.report.is_for_merge:
         return f"{_ON_MERGE['passed']}, since `on-inconclusive` is `pass`: {sentence}"
-    return f"{_lead(report)}: {sentence}; exit 0 because `on-inconclusive` is `pass`"
+    return f"{_lead(view.report)}: {sentence}; exit 0 because `on-inconclusive` is `pass`"
+
+
+def _by_looser_rules(view: View, count: int, total: int, base: str) -> str:
+    if view.report.is_for_merge:
+        accepted = f"{_lead(view.report)}, since its looser rules are accepted"
+        return f"{accepted}: {count:,} of {plural(total, 'case')} pass only by them"
+    would = f"{count:,} of {plural(total, 'case')} would fail by those of {base}"
+    return f"Passed only by rules that are looser than those of {base}: {would}"
+
+
+def _by_stricter_rules(count: int, base: str) -> str:
+    return f"{count:,} by rules of {base} that this pull request loosens"
+
+
+def _fails_by_their_rules(count: int, total: int, base: str) -> str:
+    return f"{count:,} of {plural(total, 'case')} would fail by rules of {base} that this pull request loosens"
+
+
+def _errors_in_files(count: int) -> str:
+    return f"{plural(count, 'error')} in the eval files or the configuration"
+
+
+def _ended_early(kind: str) -> str:
+    return f"{_ENDED_EARLY[kind]}, so the run ended early"
+
+
+def _passing(count: int, total: int, base: str, *, is_same: bool = False) -> str:
+    some = f"{share(count, total, 'case')} pass"
+    passing = some if count < total else f"{every(total, 'case')} {'passes' if total == 1 else 'pass'}"
+    return passing + f", as on {base}" * is_same
+
+
+def _improved(count: int) -> str:
+    return f"{plural(count, 'case')} improved"
+
+
+def _newly_passes(count: int) -> str:
+    return f"{plural(count, 'case')} {'newly passes' if count == 1 else 'newly pass'}"
+
+
+def _cases_changed(count: int) -> str:
+    return f"{plural(count, 'case was', 'cases were')} changed here"
+
+
+def _never_ran_(kind: str, count: int, total: int, agent: str = "") -> str:
+    what = f"the agent{f' {agent}' if agent else ''} {_NEVER_RAN[kind]}"
+    if count == total:
+        return (
+            f"{what}, so none of {plural(total, 'case')} ran" if total > 1 else f"{what}, so the only case did not run"
+        )
+    return f"{what}, so {count:,} of {plural(total, 'case')} did not run"
+
+
+def _regressions(view: View, count: int, base: str, *, is_explained: bool, cases: Sequence[str] = ()) -> str:
+    names = f" ({case_names(view, cases)})" if cases else f" in {plural(view.report.totals.cases, 'case')}"
+    return f"{plural(count, 'regression')} vs. {base}{names * (not is_explained)}"
+
+
+def _suspected(view: View, count: int, cases: Sequence[str] = (), *, is_joint: bool = False) -> str:
+    names = f" ({case_names(view, cases)})" if cases else ""
+    joint = f", significant {'together' if count > 1 else 'with the other cases'}"
+    return plural(count, "suspected regression") + names + joint * is_joint
+
+
+def _fails(count: int, total: int = 0, crashed: int = 0) -> str:
+    of_them = f" ({crashed:,} {'crashes' if crashed == 1 else 'crash'})" if crashed and count > 1 else ""
+    return f"{share(count, total, 'case') if total else f'{count:,} more'} {'fails' if count == 1 else 'fail'}{of_them}"
+
+
+def _adjective(adjective: str, count: int) -> str:
+    return f"{plural(count, f'{adjective} case')} {'fails' if count == 1 else 'fail'}"
+
+
+def _shared_causes(view: View, shared: Sequence[int], count: int, total: int, *, brief: bool) -> str:
+    """What failing cases share, e.g. `one cause: find_devices returns nothing`."""
+    title = cause_title([view.report.causes[number] for number in shared])
+    title = title.partition(":")[0] if brief else title
+    return f"{count:,} of them with {title}" if count < total else f"{'all with ' * brief}{title}"
+
+
+def _cases_gone(view: View, count: int, base: str, total: int = 0) -> str:
+    if count == total > 1:
+        return f"all of {base}'s {plural(total, 'case')} are gone"
+    cases = plural(total, "case") if view.report.rule_changes is not None else "cases"
+    return f"{count:,} of {base}'s {cases} {'is' if count == 1 else 'are'} gone"
+
+
+def _replayed(count: int, total: int) -> str:
+    return "replayed" if count == total else f"{count:,} of {total:,} replayed"
+
+
+_CLAUSES: Mapping[str, Callable[..., str]] = {
+    "part": _part,
+    "by-cases": _by_cases,
+    "by-reason": _by_reason,
+    "advised": _advised,
+    "allowed": _allowed,
+    "by-looser-rules": _by_looser_rules,
+    "by-stricter-rules": _by_stricter_rules,
+    "fails-by-their-rules": _fails_by_their_rules,
+    "errors-in-files": _errors_in_files,
+    "ended-early": _ended_early,
+    "passing": _passing,
+    "improved": _improved,
+    "newly-passes": _newly_passes,
+    "cases-changed": _cases_changed,
+    "never-ran": _never_ran_,
+    "regressions": _regressions,
+    "suspected": _suspected,
+    "fails": _fails,
+    "new-fails": partial(_adjective, "new"),
+    "changed-fails": partial(_adjective, "changed"),
+    "shared-causes": _shared_causes,
+    "cases-gone": _cases_gone,
+    "replayed": _replayed,
+}
+HEADLINES = frozenset().union(_COUNTED, _SIMPLE, _PLAIN, _SERVICES, _CLAUSES)
+"""All codes of headlines and their parts."""
+
+
+def case_names(view: View, cases: Sequence[str]) -> str:
+    """The names of one or two cases. Each is cut first, since a forged one may have megabytes, and shows no code."""
+    names = [one_line(shorten(case_name(view.cases[each]), 1_000)).replace("`", "'") for each in cases]
+    return ", ".join(shorten(name, _NAME) for name in names)
 
 
 def headline_status(report: RunReport) -> str:
@@ -176,166 +276,12 @@ def headline_status(report: RunReport) -> str:
     return "warning" if report.reasons or report.warnings or loosened else "passed"
 
 
-def _reason(report: RunReport) -> str:
-    return first_line(report.reasons[0].message, _LINE) if report.reasons else "no reason was recorded"
-
-
 def _inside(sentence: str) -> str:
     """A sentence after a colon: it begins in lower case, unless it begins with a name, e.g. of a variable."""
     return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
 
 
-def _unjudged(totals: Totals, before: Sequence[str]) -> Iterator[str]:
-    """How many cases have no result."""
-    if totals.errored:
-        yield f"{_some(totals.errored, totals, before)} could not be evaluated"
-    if totals.not_run:
-        yield f"{_some(totals.not_run, totals, before or ['errored'] * bool(totals.errored))} did not run"
-
-
-def _some(size: int, totals: Totals, before: Sequence[str]) -> str:
-    return f"{size:,}" if before else share(size, totals.cases, "case")
-
-
-_FAILED = {
-    "provider-unavailable": "the model's provider failed",
-    "simulator-unavailable": "the model's provider failed",
-    "server-unavailable": "a server that the agent needs failed",
-    "agent-environment": "the installation of the agent's packages failed",
-}
-
-
-def _undecided(view: View) -> list[str]:
-    report, groups = view.report, view.groups
-    parts = list(_unjudged(report.totals, ()))
-    unjudged = view.errors
-    if unjudged and all(cause.owner == "provider" for cause in unjudged):
-        errored = share(report.totals.errored, report.totals.cases, "case")
-        what, *others = {_FAILED.get(cause.kind, "") for cause in unjudged}
-        if all(cause.no_key for cause in unjudged):
-            parts[0] = f"{errored} had no model key that works"
-        elif what and not others:
-            parts[0] = f"{what} in {errored}"
-    if groups.worse and report.decision is not None and report.decision.outcome == "inconclusive":
-        parts.append(suspected_text(groups.worse))
-    return parts
-
-
-def _passed(view: View) -> str:
-    report, groups = view.report, view.groups
-    totals, comparison, lead = report.totals, report.comparison, _lead(report)
-    passing = f"{share(totals.passed, totals.cases, 'case')} pass" if totals.passed < totals.cases else ""
-    passing = passing or _all(totals.cases)
-    notes = list(_beside(view))
-    if comparison is None or not comparison.compared:
-        return ", ".join([f"{lead}: {passing}", *notes])
-    if totals.passed == totals.cases == comparison.unchanged:
-        passing += f", as on {view.branch}"
-    if changed := change_counts(comparison)["changed"]:
-        # An expectation that was edited to fit the answer passes: it is not the case of the base branch.
-        notes.insert(0, f"{plural(changed, 'case was', 'cases were')} changed here")
-    first = ["no regression shown" if groups.worse else "no regressions"]
-    if groups.better:
-        count = len(groups.better)
-        first.append(
-            f"{plural(count, 'case')} {'improved' if view.decided else 'newly passes' if count == 1 else 'newly pass'}"
-        )
-    if not groups.worse and not groups.better and not notes and _gone(view):
-        first = []  # What is gone is the news.
-    return f"{lead}: {'; '.join([', '.join([*first, passing]), *notes])}"
-
-
-def _all(total: int) -> str:
-    return f"{every(total, 'case')} {'passes' if total == 1 else 'pass'}"
-
-
-def _beside(view: View) -> Iterator[str]:
-    """The cases that don't pass in a run that passed."""
-    report, groups = view.report, view.groups
-    on = f"on {view.branch}"
-    failing = [case for case in report.cases if case.status == "failed"]
-    suspected = [case for case in groups.worse if case.status == "failed"]
-    phrases: list[tuple[Sequence[CaseReport], str, str]] = [
-        (groups.still, f"fails {on} too", f"fail {on} too"),
-        (
-            suspected,
-            "is a suspected regression",
-            "are suspected regressions",
-        ),
-        ([case for case in groups.failed if case in failing], "fails without blocking", "fail without blocking"),
-    ]
-    for cases, singular, several in phrases:
-        if cases:
-            yield f"{case_names(cases)} {singular}" if len(cases) == 1 else f"{len(cases):,} {several}"
-    totals = report.totals
-    for size, what in (
-        (totals.errored, "could not be evaluated"),
-        (totals.not_run, "did not run"),
-        (totals.quarantined, "quarantined"),
-    ):
-        if size:
-            yield f"{size:,} {what}"
-
-
-def _with_rules(sentence: str, report: RunReport) -> str:
-    """The sentence, with the number of cases that only the rules of this pull request let pass."""
-    rules = report.rule_changes
-    if rules is None or not rules.only_here:
-        return sentence
-    size, branch = len(rules.only_here), base_name(rules)
-    if rules.decides == "base":
-        return f"{sentence}; {size:,} by rules of {branch} that this pull request loosens"
-    would = f"{size:,} of {plural(report.totals.cases, 'case')} would fail by those of {branch}"
-    if report.verdict == "passed":
-        if report.is_for_merge:
-            accepted = f"{_lead(report)}, since its looser rules are accepted"
-            return f"{accepted}: {size:,} of {plural(report.totals.cases, 'case')} pass only by them"
-        return f"Passed only by rules that are looser than those of {branch}: {would}"
-    return f"{sentence}; {would.replace('those', 'rules')} that this pull request loosens"
-
-
-def _gone(view: View) -> str:
-    """How many cases of the base branch were removed; "" for none."""
-    report = view.report
-    rules, branch = report.rule_changes, view.branch
-    if rules is not None:
-        removed, branch = rules.removed_cases, base_name(rules)
-        cases = plural(rules.base_cases, "case")
-    else:
-        removed, cases = change_counts(report.comparison)["removed"] if report.comparison is not None else 0, "cases"
-    if rules is not None and removed == rules.base_cases > 1:
-        return f"all of {branch}'s {cases} are gone"
-    return f"{removed:,} of {branch}'s {cases} {'is' if removed == 1 else 'are'} gone" if removed else ""
-
-
-_IN_THE_TABLE = frozenset(
-    {
-        "advisory",
-        "failed",
-        "case-worse",
-        "broken-case",
-        "cases-worse-together",
-        "agent-error",
-        "not-comparable",
-        "replayed-failed",
-        "invalid",
-        CASES_REMOVED,
-    }
-)
-"""Codes of reasons that only name cases, which every text lists, or that the headline says in other words."""
-
-
 def other_reasons(view: View, limit: int = 600) -> list[str]:
     """The gate's reasons that neither the headline nor the list of cases says, a line each."""
-    report = view.report
-    said = report.reasons[:1] if report.reasons and _is_first_reason(view) else []
-    kinds = {cause.kind for cause in view.errors}
-    kinds |= {case.reason.code for case in report.cases if case.status == "not_run" and case.reason is not None}
-    if kinds or any(map(never_ran, report.cases)):
-        kinds.add("nothing-scored")  # The headline and the causes say that in detail.
-    lines = [
-        first_line(reason.message, limit)
-        for reason in report.reasons[:10]
-        if reason.code not in _IN_THE_TABLE and reason.code not in kinds and reason not in said
-    ]
+    lines = [first_line(reason.message, limit) for reason in further_reasons(view, view.outcome.headline)]
     return [line for line in lines if line][:5]

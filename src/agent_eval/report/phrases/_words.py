@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from agent_eval.core.text import listed, plural, short_name
 from agent_eval.gate.stats import PASS
 from agent_eval.results import NoMoreRuns, Numbers
 
 MOST_NAMES = 3
+Words = TypeVar("Words")
 
 REMEDIES: Mapping[NoMoreRuns, str] = {
     "limit": "More runs may decide it, but no more could be made: raise `max-extra-runs`, `max-cost` or `run-timeout`, "
@@ -68,3 +71,8 @@ def names(numbers: Sequence[Numbers], count: int, base: str) -> str:
 def score(value: float) -> str:
     """`0.83`, `4.20`; without decimals from 100: `1,500`."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+
+
+def filled(function: Callable[..., Words], facts: Mapping[str, Any]) -> Words:
+    """The phrase of a function that takes some of the facts."""
+    return function(**{name: facts[name] for name in inspect.signature(function).parameters if name in facts})

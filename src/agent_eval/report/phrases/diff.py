@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_eval.core.text import plural
+from agent_eval.gate.outcome import change_counts
 from agent_eval.report.views import digest
-from agent_eval.report.views.grouping import View, change_counts
+from agent_eval.report.views.grouping import View
 from agent_eval.report.views.numbers import (
     NO_SCORE,
     delta_text,

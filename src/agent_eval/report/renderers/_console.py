@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.problem import alike
 from agent_eval.core.text import listed, plural, short_name, shorten
+from agent_eval.gate.outcome import again_helps, can_accept
 from agent_eval.report.phrases import (
-    again_helps,
     agent_changes,
     as_often,
     backend_notes,
-    can_accept,
     case_details,
     cause_evidence,
     cause_sentence,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from agent_eval.core.text import plural, shorten
+from agent_eval.gate.outcome import change_counts
 from agent_eval.gate.verdict import NO_SECRETS
 from agent_eval.report.markup import baseline_sentence, code, commit, fence, html_prose, link, linked, place, prose
 from agent_eval.report.phrases import (
@@ -50,7 +51,6 @@ from agent_eval.report.views import (
     causes,
     duration_text,
     fitting,
-    grouping,
     has_cause,
     not_run_groups,
     reproduce,
@@ -438,7 +438,7 @@ def _base(view: View, detail: Detail) -> dict[str, Any]:
 
 
 def _changes_title(comparison: ComparisonReport, branch: str) -> str:
-    counts = grouping.change_counts(comparison)
+    counts = change_counts(comparison)
     parts = {
         "new": counts["added"],
         "changed": counts["changed"],

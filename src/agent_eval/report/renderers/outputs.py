@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Mapping
 
-from agent_eval.report.views import digest, grouping, view_of
+from agent_eval.gate.outcome import change_counts
+from agent_eval.report.views import digest, view_of
 from agent_eval.results import Change, RunReport
 
 FILE_OUTPUTS = ("results-file", "junit-file", "summary-file", "recordings-file", "cases-file", "report-file")
@@ -77,7 +78,7 @@ def output_values(report: RunReport, paths: Mapping[str, str]) -> dict[str, str]
 
 
 def _count(report: RunReport, change: Change) -> str:
-    return "" if report.comparison is None else str(grouping.change_counts(report.comparison)[change])
+    return "" if report.comparison is None else str(change_counts(report.comparison)[change])
 
 
 def _regressions(report: RunReport) -> str:

@@ -1,7 +1,6 @@
 """What a report says, as plain data, without markup."""
 
-from agent_eval.gate.outcome import shown_word as shown_word
-from agent_eval.report.views._causes import NEVER_RAN, Cause, causes, has_cause, never_ran
+from agent_eval.gate.outcome import NEVER_RAN, Cause, causes, has_cause, has_crashed, never_ran, shown_word
 from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, spending, usage_line, usage_report
 from agent_eval.report.views.case import (
     LABELS,
@@ -26,7 +25,6 @@ from agent_eval.report.views.digest import (
     case_name,
     close_vote_notes,
     failed_word,
-    has_crashed,
     location,
     metric_rows,
     not_run_groups,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval.core.text import first_line, plural, shorten, unbroken
+from agent_eval.gate.outcome import log_of
 from agent_eval.report.views.numbers import score_text, threshold_text
 from agent_eval.results import (
     CaseReport,
@@ -144,12 +145,6 @@ def _error_findings(case: CaseReport) -> Iterator[Finding]:
             notes=tuple(lines),
             log=log_of(error),
         )
-
-
-def log_of(error: RunError | None) -> str:
-    """The traceback of an error and the end of the agent's log; "" where there is neither."""
-    texts = (error.traceback, error.log_tail) if error is not None else ()
-    return "\n\n".join(text.strip("\n") for text in texts if text and text.strip())
 
 
 def _which_runs(runs: Sequence[int], total: int) -> str:

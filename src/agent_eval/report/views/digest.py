@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agent_eval.core.reason import NO_REASON
 from agent_eval.core.text import first_line, listed, plural
-from agent_eval.gate.outcome import has_crashed as has_crashed
+from agent_eval.gate.outcome import has_crashed, has_timed_out, is_unanswered
 from agent_eval.report.views.numbers import duration_text, measurement_text, score_text, threshold_text
 from agent_eval.results import CaseComparison, CaseReport, MetricReport, RunReport
 
@@ -57,20 +58,6 @@ class MetricRow:
 def with_status(report: RunReport, status: str) -> list[CaseReport]:
     """The cases of one status, in the report's order."""
     return [case for case in report.cases if case.status == status]
-
-
-def is_unanswered(case: CaseReport) -> bool:
-    """Whether the only error is a missing answer, e.g. because a recording doesn't have the case."""
-    return _error_kinds(case) == {"agent-no-answer"}
-
-
-def has_timed_out(case: CaseReport) -> bool:
-    """Whether the agent's only error is that it took too long."""
-    return _error_kinds(case) == {"deadline"}
-
-
-def _error_kinds(case: CaseReport) -> set[str]:
-    return {run.error.kind for run in case.runs if run.error is not None and run.error.owner == "agent"}
 
 
 def failed_word(case: CaseReport) -> str:
@@ -154,6 +141,6 @@ def not_run_groups(report: RunReport) -> list[tuple[str, list[CaseReport]]]:
     """The cases that were not run, by the reason for it."""
     groups: dict[str, list[CaseReport]] = {}
     for case in with_status(report, "not_run"):
-        reason = first_line(case.reason.message, _LINE) if case.reason else "no reason was recorded"
+        reason = first_line(case.reason.message, _LINE) if case.reason else NO_REASON
         groups.setdefault(reason, []).append(case)
     return list(groups.items())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from agent_eval.core.text import first_line, shorten, unbroken
-from agent_eval.report.views._causes import Cause, never_ran
+from agent_eval.gate.outcome import Cause, never_ran
 from agent_eval.report.views.case import (
     NO_ANSWER,
     Remark,

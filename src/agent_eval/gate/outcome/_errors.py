@@ -1,4 +1,4 @@
-"""What kept cases from getting a score: each cause once, with all its cases. Plain text."""
+"""How cases failed, and what kept them from getting a score: each cause once, with all its cases. Plain text."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agent_eval.core.reason import NO_REASON
 from agent_eval.core.text import first_line
 from agent_eval.core.tracebacks import frames_of
-from agent_eval.report.views.case import log_of
 from agent_eval.results import CaseReport, RunError, RunReport
 
 NEVER_RAN = frozenset({"agent-import", "agent-environment"})
@@ -84,6 +84,34 @@ def never_ran(case: CaseReport) -> bool:
     return any(run.error is not None and run.error.kind in NEVER_RAN for run in case.runs)
 
 
+def is_unanswered(case: CaseReport) -> bool:
+    """Whether the only error is a missing answer, e.g. because a recording doesn't have the case."""
+    return _error_kinds(case) == {"agent-no-answer"}
+
+
+def has_timed_out(case: CaseReport) -> bool:
+    """Whether the agent's only error is that it took too long."""
+    return _error_kinds(case) == {"deadline"}
+
+
+def _error_kinds(case: CaseReport) -> set[str]:
+    return {run.error.kind for run in case.runs if run.error is not None and run.error.owner == "agent"}
+
+
+def has_crashed(case: CaseReport) -> bool:
+    """Whether the agent, or a custom metric, raised an error in a run of the case. A tool call that is not recorded is
+    no error: it only ended the run early.
+    """
+    errors = [run.error for run in case.runs] + [run.error for metric in case.metrics for run in metric.runs]
+    return any(error is not None and error.owner == "agent" and error.kind != "tool-not-recorded" for error in errors)
+
+
+def log_of(error: RunError | None) -> str:
+    """The traceback of an error and the end of the agent's log; "" where there is neither."""
+    texts = (error.traceback, error.log_tail) if error is not None else ()
+    return "\n\n".join(text.strip("\n") for text in texts if text and text.strip())
+
+
 def _together(members: Sequence[tuple[CaseReport, Cause]]) -> Cause:
     case, first = members[0]
     # A command for one case would not do for the others.
@@ -119,7 +147,7 @@ def _cause(case: CaseReport, agent: str) -> Cause | None:
         message = message if shared else f"{metric.name} not evaluated: {message}"
         return Cause(kind=metric.reason.code, owner="", message=message, cases=(case,), agent="" if shared else agent)
     reason = case.reason
-    message = first_line(reason.message, _LINE) if reason is not None else "no reason was recorded"
+    message = first_line(reason.message, _LINE) if reason is not None else NO_REASON
     return Cause(kind=reason.code if reason is not None else "", owner="", message=message, cases=(case,), agent=agent)
 
 

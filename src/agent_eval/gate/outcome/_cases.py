@@ -1,22 +1,21 @@
-"""What each case of a report is to the gate. Pure.
-
-This is the only place that derives it: from the verdict, the mode, the statistics, the comparison and the status. It
-takes a report, so that results of older versions have outcomes, too.
-"""
+"""What each case of a report is to the gate, and the groups of cases that texts list."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from agent_eval.gate.outcome._errors import Cause, causes, has_crashed
 from agent_eval.results import (
     CaseComparison,
     CaseDecisionReport,
     CaseReport,
     CaseRunsReport,
     Change,
+    ComparisonReport,
     DecisionReport,
     RunReport,
 )
@@ -71,6 +70,35 @@ class Outcome(CaseOutcome):
         return self.trend in _FLAKY
 
 
+_SECTIONS: Mapping[Standing, str] = {
+    "regression": "worse",
+    "suspected": "worse",
+    "failed": "failed",
+    "fails-as-before": "still",
+    "flaky": "flaky",
+    "improved": "better",
+    "not-evaluated": "errored",
+    "quarantined": "quarantined",
+}
+"""Cases that pass as before and those that did not run are in no group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Groups:
+    """The cases of the head by section; each is in one section at most."""
+
+    worse: list[CaseReport] = field(default_factory=list)
+    """Regressions, then suspected ones; without statistics, cases that failed only here."""
+    failed: list[CaseReport] = field(default_factory=list)
+    """Failing cases that can't be compared with the base branch, or that block by a threshold alone."""
+    still: list[CaseReport] = field(default_factory=list)
+    flaky: list[CaseReport] = field(default_factory=list)
+    """Cases that failed in some runs, no more often than on the base branch."""
+    better: list[CaseReport] = field(default_factory=list)
+    errored: list[CaseReport] = field(default_factory=list)
+    quarantined: list[CaseReport] = field(default_factory=list)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Lookups:
     """What a report says of each case, by its id."""
@@ -99,10 +127,36 @@ class Lookups:
         return {case.case_id: case for case in comparison.cases} if comparison is not None else {}
 
     @cached_property
+    def cases(self) -> Mapping[str, CaseReport]:
+        """The cases of the head by their id."""
+        return {case.case_id: case for case in self.report.cases}
+
+    @cached_property
     def outcomes(self) -> Mapping[str, Outcome]:
         """What each case is to the gate."""
         blocking = frozenset(self.report.blocking)
         return {case.case_id: _outcome(case, self, case.case_id in blocking) for case in self.report.cases}
+
+    def standing(self, case: CaseReport) -> Standing:
+        """What a case is."""
+        return self.outcomes[case.case_id].standing
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The cases by section."""
+        return _groups(self)
+
+    @cached_property
+    def errors(self) -> Sequence[Cause]:
+        """What kept cases from being evaluated."""
+        return causes(self.report, self.groups.errored)
+
+    @cached_property
+    def crashes(self) -> Sequence[Cause]:
+        """The errors because of which cases failed."""
+        groups = self.groups
+        failed = [case for case in (*groups.worse, *groups.failed, *groups.still) if case.status == "failed"]
+        return causes(self.report, failed)
 
 
 def shown_word(metric: CaseDecisionReport, decision: DecisionReport) -> CaseWord:
@@ -190,15 +244,23 @@ def _by_threshold(case: CaseReport, report: RunReport) -> bool:
     return report.gate == "thresholds" or (report.gate == "both" and not (crash_blocks and has_crashed(case)))
 
 
-def has_crashed(case: CaseReport) -> bool:
-    """Whether the agent, or a custom metric, raised an error in a run of the case. A tool call that is not recorded is
-    no error: it only ended the run early.
-    """
-    errors = [run.error for run in case.runs] + [run.error for metric in case.metrics for run in metric.runs]
-    return any(error is not None and error.owner == "agent" and error.kind != "tool-not-recorded" for error in errors)
-
-
 def _is_excused(case: CaseReport, report: RunReport) -> bool:
     if report.verdict == "passed" or (report.exit_code == 0 and report.shard is None):  # A part has no verdict.
         return True
     return report.verdict == "failed" and bool(report.blocking) and case.status == "failed"
+
+
+def _groups(found: Lookups) -> Groups:
+    groups = Groups()
+    for case in found.report.cases:
+        if (section := _SECTIONS.get(found.standing(case))) is not None:
+            getattr(groups, section).append(case)
+    groups.worse.sort(
+        key=lambda case: (found.standing(case) == "suspected", not found.outcomes[case.case_id].always_fails)
+    )
+    return groups
+
+
+def change_counts(comparison: ComparisonReport | None) -> Counter[Change]:
+    """How many cases each change has; none without a comparison."""
+    return Counter(case.change for case in comparison.cases) if comparison is not None else Counter()
