@@ -297,6 +297,14 @@ GOOD_CONFIGS: dict[str, Any] = {
     "facts": criterion("response_facts", names=True, states="yes", negation=False, extra="forbid"),
     "partial trajectory": criterion("tool_trajectory_partial", strictOrder=False, strict_args=True),
     "args may be a subset": criterion("tool_trajectory_avg_score", args_match="subset"),
+    "rules for args": criterion(
+        "trajectory_recall",
+        args={
+            "search#2": {"q": {"pattern": "R-\\d+"}, "n": {"tolerance": "5%"}, "day": {"date_within": "1.5 d"}},
+            "*": {"_auth_*": "ignore", "city": {"one_of": ["Rome", 1]}, "m": {"tolerance": 0}},
+            "log": "ignore",
+        },
+    ),
     "several": {
         "criteria": {
             "tool_trajectory_avg_score": {"threshold": "1", "matchType": "any-order"},
@@ -334,6 +342,25 @@ BAD_CONFIGS: dict[str, Any] = {
     },
     "bad extra": criterion("response_facts", extra="none"),
     "bad args match": criterion("tool_trajectory_avg_score", args_match="superset"),
+    **{
+        f"rules for args: {rules}": criterion("tool_trajectory_partial", args=rules)
+        for rules in (
+            [],
+            {"": {"a": "any"}},
+            {"f#0": "ignore"},
+            {"f": "any"},
+            {"f": {}},
+            {"f": {"a": "ignore-case"}},
+            {"f": {"a": {"regex": "x"}}},
+            {"f": {"a": {"pattern": "x", "one_of": [1]}}},
+            {"f": {"a": {"tolerance": -1}}},
+            {"f": {"a": {"tolerance": "5"}}},
+            {"f": {"a": {"pattern": "(a+)+"}}},
+            {"f": {"a": {"pattern": 1}}},
+            {"f": {"a": {"one_of": []}}},
+            {"f": {"a": {"date_within": 1}}},
+        )
+    },
     "misspelt field": criterion("tool_trajectory_avg_score", match_typ="EXACT"),
     **{
         f"field of another tool: {field}": criterion(metric, **{field: value})

@@ -497,6 +497,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "match_type": "IN_ORDER",
     "ignore_args": True,
     "args_match": "subset",
+    "args": {"f": {"x": "any"}},
     "strict_order": False,
     "strict_args": True,
     "algorithm": "rouge_l",

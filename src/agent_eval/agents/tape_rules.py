@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -39,6 +40,8 @@ class ToolRule:
     stale: Stale | None = None
     depends: tuple[str, ...] | None = None
     """Patterns of further files whose change makes the tool's recorded answers stale."""
+    args: Mapping[str, Any] | None = None
+    """How criteria compare arguments, by their paths: a default for `args` of the trajectory criteria."""
     line: int | None = None
     """Its line in agent-eval.toml, 1-based."""
 

@@ -10,6 +10,8 @@ from typing import Any
 _ANY_FOLDERS = "(?:[^/]+/)*?"
 _MOST_WAYS = 1_000
 """In which a bounded expression can match at one place, and characters of its longest match."""
+LONGEST_WHOLE = 1_000
+"""Characters of a text that is compared as a whole: what repeats without a bound can match in as many ways."""
 
 
 class PathPatterns:
@@ -57,8 +59,13 @@ def glob(pattern: str) -> re.Pattern[str]:
     return re.compile(_expression([segment for segment in pattern.split("/") if segment not in ("", ".")], pattern))
 
 
-def bounded(pattern: str) -> re.Pattern[str]:
+def bounded(pattern: str, *, whole: bool = False) -> re.Pattern[str]:
     """A regular expression that no text can make slow.
+
+    Args:
+        pattern: The expression.
+        whole: Whether it is only for `fullmatch`, and for texts of up to LONGEST_WHOLE characters. It may then match
+            the empty text, and have two repetitions without a bound.
 
     Raises:
         ValueError: It is none, could match in too many ways, or matches the empty text. The message is a clause.
@@ -69,32 +76,33 @@ def bounded(pattern: str) -> re.Pattern[str]:
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"is no regular expression: {error}") from error
     shortest, longest = parsed.getwidth()
-    if not shortest:
+    if not shortest and not whole:
         raise ValueError("would match the empty text")
-    if max(_ways(parsed), longest) > _MOST_WAYS:
+    most = (LONGEST_WHOLE + 1) ** 2 if whole else _MOST_WAYS
+    if max(_ways(parsed, most), 0 if whole else longest) > most:
         raise ValueError("could take too long; bound what repeats, e.g. `.{1,40}` instead of `.+`")
     return expression
 
 
-def _ways(parsed: Any) -> int:
-    """In how many ways a parsed expression can match at one place, at most; about, if they are too many."""
+def _ways(parsed: Any, most: int = _MOST_WAYS) -> int:
+    """In how many ways a parsed expression can match at one place, at most; about, if they are more than `most`."""
     ways = 1
     for operation, what in parsed:
         match str(operation):
             case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-                low, high, inner = int(what[0]), int(what[1]), _ways(what[2])
-                ways *= (high - low + 1) * (inner ** min(high, 20) if inner > 1 else 1)
+                low, high, inner = int(what[0]), min(int(what[1]), LONGEST_WHOLE), _ways(what[2], most)
+                ways *= max(high - low + 1, 1) * (inner ** min(high, 20) if inner > 1 else 1)
             case "BRANCH":
-                ways *= sum(map(_ways, what[1]))
+                ways *= sum(_ways(branch, most) for branch in what[1])
             case "SUBPATTERN":
-                ways *= _ways(what[3])
+                ways *= _ways(what[3], most)
             case "ATOMIC_GROUP":
-                ways *= _ways(what)
+                ways *= _ways(what, most)
             case "ASSERT" | "ASSERT_NOT":
-                ways *= _ways(what[1]) * (1 + what[1].getwidth()[1])
+                ways *= _ways(what[1], most) * (1 + min(what[1].getwidth()[1], LONGEST_WHOLE))
             case "GROUPREF_EXISTS":
-                ways *= _ways(what[1]) + _ways(what[2] or ())
-        ways = min(ways, _MOST_WAYS + 1)
+                ways *= _ways(what[1], most) + _ways(what[2] or (), most)
+        ways = min(ways, most + 1)
     return ways
 
 

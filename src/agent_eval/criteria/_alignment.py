@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.criteria._sequences import Pairs, Same, common_pairs, in_any_order, in_order
-from agent_eval.criteria.calls import ArgsMatch, same_call
+from agent_eval.criteria.calls import ArgsMatch, many_fit, same_call
 
 _MOST_COMPARED = 40
 """Maximum number of calls of one tool that are compared argument by argument."""
@@ -55,9 +55,10 @@ def align(
         expected: The calls of the eval file.
         actual: The calls that the agent made.
         args: How args are compared.
-        ordered: For SUBSET: False matches as many calls as possible in any order, and none is out of order.
+        ordered: For SUBSET and rules of args: False matches as many calls as possible in any order, and none is out
+            of order.
     """
-    if args is ArgsMatch.SUBSET:
+    if many_fit(expected, args):
         same = partial(same_call, args=args)
         return aligned(expected, actual, (in_order if ordered else in_any_order)(expected, actual, same), same)
     kinds = _kinds([*expected, *actual], ignore_args=args is ArgsMatch.IGNORE)

@@ -15,6 +15,7 @@ from typing import Any
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.reason import Reason
 from agent_eval.core.text import shorten
+from agent_eval.criteria._argument_rules import Rule, rule_at, settled
 from agent_eval.criteria.calls import contains
 
 MOST_DIFFERENCES = 6
@@ -39,10 +40,11 @@ def describe_differences(
         At most MOST_DIFFERENCES, and a last one if there are more.
     """
     tool = name_of(expected.name)
-    if not expected.args and not actual.args and expected.args != actual.args:
+    actual_args = settled(expected, actual)
+    if not expected.args and not actual_args and expected.args != actual_args:
         return [(tool, Reason.of("args-omitted" if expected.args is None else "args-empty"))]
-    walk = _Walk(subset=subset)
-    differences = list(islice(walk.between(expected.args or {}, actual.args or {}, "", 0), MOST_DIFFERENCES + 1))
+    walk = _Walk(subset=subset, call=expected)
+    differences = list(islice(walk.between(expected.args or {}, actual_args or {}, "", 0), MOST_DIFFERENCES + 1))
     lines = [
         (shorten(f"{tool}({path})", _LONGEST_PLACE), difference) for path, difference in differences[:MOST_DIFFERENCES]
     ]
@@ -56,6 +58,8 @@ class _Walk:
     """Walks through two JSON values. Does not compare below `_DEEPEST` levels."""
 
     subset: bool
+    call: FunctionCall
+    """The expected call, with the rules for its args."""
 
     def between(self, expected: Any, actual: Any, path: str, depth: int) -> Iterator[tuple[str, Reason]]:
         """Pairs of path and description."""
@@ -66,6 +70,8 @@ class _Walk:
                 inner = _join(path, str(key))
                 if key not in actual:
                     yield inner, Reason.of("value-missing", wanted=literal(value))
+                elif self._differ(value, actual[key]) and (rule := self._rule(inner)) is not None:
+                    yield inner, _unaccepted(rule, value, actual[key])
                 elif self._differ(value, actual[key]):
                     yield from self.between(value, actual[key], inner, depth + 1)
             for key, value in actual.items():
@@ -78,6 +84,9 @@ class _Walk:
 
     def _differ(self, expected: Any, actual: Any) -> bool:
         return not contains(expected, actual) if self.subset else expected != actual
+
+    def _rule(self, path: str) -> Rule | None:
+        return rule_at(self.call, re.sub(r"\[\d+\]", "", path))
 
     def _between_lists(
         self, expected: list[Any], actual: list[Any], path: str, depth: int
@@ -92,6 +101,11 @@ class _Walk:
         for index, (left, right) in enumerate(zip(expected, actual, strict=True)):
             if self._differ(left, right):
                 yield from self.between(left, right, f"{path}[{index}]", depth + 1)
+
+
+def _unaccepted(rule: Rule, expected: Any, actual: Any) -> Reason:
+    kind, limit = (rule, "") if isinstance(rule, str) else next((key, literal(value)) for key, value in rule.items())
+    return Reason.of("value-unaccepted", kind=kind, note=limit, wanted=literal(expected), got=literal(actual))
 
 
 def _same_items(expected: list[Any], actual: list[Any]) -> bool:

@@ -153,9 +153,9 @@ def _candidates(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall]
 
 
 def _key(call: FunctionCall, position: int) -> Hashable:
-    """Equal only for calls with equal args."""
+    """Equal only for calls with equal args, and rules for them."""
     try:
-        return repr(call.args)
+        return repr((call.args, getattr(call, "rules", ())))
     except ValueError:  # A number of over 4,300 digits.
         return position
 
@@ -203,10 +203,14 @@ def _common_pairs(size: int, masks: Mapping[int, int]) -> Pairs:
 
 def in_any_order(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], same: Same) -> Pairs:
     """As many pairs as possible: a maximum matching of a bipartite graph, by augmenting paths (Berge, 1957)."""
-    candidates = _candidates(expected, actual, same)
+    return matching(_candidates(expected, actual, same))
+
+
+def matching(candidates: Sequence[Sequence[int]]) -> Pairs:
+    """As many pairs of a position and one of its candidates as possible, each candidate in one."""
     owner: dict[int, int] = {}
     visited: set[int] = set()
-    for i in range(len(expected)):
+    for i in range(len(candidates)):
         if _augment(i, candidates, owner, visited):
             visited.clear()
         # What a failed search visited has no free end, and the following searches need not visit it again.

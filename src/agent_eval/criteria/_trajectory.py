@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.criteria._alignment import aligned
+from agent_eval.criteria._argument_rules import ruled, settled
 from agent_eval.criteria._differences import name_of
 from agent_eval.criteria._explain import (
     explain_partial,
@@ -33,6 +35,8 @@ class ToolTrajectory:
     threshold: float
     match_type: MatchType = MatchType.EXACT
     args: ArgsMatch = ArgsMatch.EXACT
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    """For args, by tool; see `evalset.models.argument_rules`."""
     name: str = "tool_trajectory_avg_score"
 
     def is_contradicted(self, expected: Sequence[Invocation], turn: int, calls: Sequence[FunctionCall]) -> bool:
@@ -47,7 +51,7 @@ class ToolTrajectory:
         """
         if self.match_type is not MatchType.EXACT or turn >= len(expected):
             return False
-        expected_calls = tool_calls(expected[turn].intermediate_data)
+        expected_calls = ruled(tool_calls(expected[turn].intermediate_data), self.rules)
         still_matches = match_calls(expected_calls[: len(calls)], calls, args=self.args)
         return not still_matches and (len(expected) - 1) / len(expected) < self.threshold
 
@@ -56,7 +60,7 @@ class ToolTrajectory:
         return score_turns(conversation, self._score_turn)
 
     def _score_turn(self, turn: int, actual: Invocation, expected: Invocation) -> TurnResult:
-        expected_calls, actual_calls = tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data)
+        expected_calls, actual_calls = _calls(expected, actual, self.rules)
         matches = match_calls(expected_calls, actual_calls, match_type=self.match_type, args=self.args)
         score = 1.0 if matches else 0.0
         if score >= self.threshold:
@@ -83,6 +87,7 @@ class PartialTrajectory:
     """Calls match only in the order of the eval file."""
     strict_args: bool = False
     """Args must be equal; otherwise the actual ones may have further keys, at any depth."""
+    rules: Mapping[str, Any] = field(default_factory=dict)
     name: str = "tool_trajectory_partial"
 
     async def score(self, conversation: Conversation) -> Result:
@@ -90,7 +95,7 @@ class PartialTrajectory:
         return score_turns(conversation, self._score_turn)
 
     def _score_turn(self, turn: int, actual_turn: Invocation, expected_turn: Invocation) -> TurnResult:
-        expected, actual = tool_calls(expected_turn.intermediate_data), tool_calls(actual_turn.intermediate_data)
+        expected, actual = _calls(expected_turn, actual_turn, self.rules)
         same: Same = _same_strict if self.strict_args else partial(same_call, args=ArgsMatch.SUBSET)
         matched = (in_order if self.strict_order else in_any_order)(expected, actual, same)
         alignment = aligned(expected, actual, matched, same)
@@ -109,7 +114,13 @@ class PartialTrajectory:
 
 
 def _same_strict(expected: FunctionCall, actual: FunctionCall) -> bool:
-    return expected.name == actual.name and (expected.args is None or bool(expected.args == actual.args))
+    return expected.name == actual.name and (expected.args is None or expected.args == settled(expected, actual))
+
+
+def _calls(
+    expected: Invocation, actual: Invocation, rules: Mapping[str, Any]
+) -> tuple[Sequence[FunctionCall], Sequence[FunctionCall]]:
+    return ruled(tool_calls(expected.intermediate_data), rules), tool_calls(actual.intermediate_data)
 
 
 PRECISION = "trajectory_precision"
@@ -128,13 +139,14 @@ class TrajectoryShare:
     RECALL: matched calls / expected calls; a turn that expects none scores 1."""
     threshold: float
     ignore_args: bool = False
+    rules: Mapping[str, Any] = field(default_factory=dict)
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns."""
         return score_turns(conversation, self._score_turn)
 
     def _score_turn(self, turn: int, actual: Invocation, expected: Invocation) -> TurnResult:
-        expected_calls, actual_calls = tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data)
+        expected_calls, actual_calls = _calls(expected, actual, self.rules)
         of_expected = self.name == RECALL
         args = args_match(ignore_args=self.ignore_args)
         matched = count_matched(expected_calls, actual_calls, args=args)

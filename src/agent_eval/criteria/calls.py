@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from agent_eval.core.content import FunctionCall
+from agent_eval.criteria._argument_rules import RuledCall, settled
 from agent_eval.criteria._sequences import in_any_order
 from agent_eval.evalset.models import MatchType
 
@@ -29,12 +30,18 @@ def args_match(*, ignore_args: bool = False, subset: bool = False) -> ArgsMatch:
 
 
 def same_call(expected: FunctionCall, actual: FunctionCall, *, args: ArgsMatch = ArgsMatch.EXACT) -> bool:
-    """Whether the calls name the same tool and their args match. Ids are ignored."""
+    """Whether the calls name the same tool and their args match, or a rule accepts them. Ids are ignored."""
     if expected.name != actual.name:
         return False
-    if args is ArgsMatch.SUBSET:
-        return expected.args is None or contains(expected.args, actual.args or {})
-    return args is ArgsMatch.IGNORE or bool(expected.args == actual.args)
+    if args is ArgsMatch.IGNORE or (args is ArgsMatch.SUBSET and expected.args is None):
+        return True
+    actual_args = settled(expected, actual)
+    return contains(expected.args, actual_args or {}) if args is ArgsMatch.SUBSET else expected.args == actual_args
+
+
+def many_fit(expected: Sequence[FunctionCall], args: ArgsMatch) -> bool:
+    """Whether different calls can fit one expected call, so that which one it gets decides what the others get."""
+    return args is ArgsMatch.SUBSET or any(isinstance(call, RuledCall) for call in expected)
 
 
 def contains(expected: Any, actual: Any) -> bool:
@@ -80,7 +87,7 @@ def count_matched(
     expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], *, args: ArgsMatch = ArgsMatch.EXACT
 ) -> int:
     """Number of pairs of the same call: a call that was made twice matches at most two expected calls."""
-    if args is ArgsMatch.SUBSET:
+    if many_fit(expected, args):
         return len(in_any_order(expected, actual, partial(same_call, args=args)))
     left: dict[str | None, list[FunctionCall]] = {}
     for call in actual:

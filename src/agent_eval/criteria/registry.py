@@ -53,6 +53,7 @@ def _tool_trajectory(config: CriterionConfig) -> Criterion:
             ignore_args=config.options.get("ignore_args", False),
             subset=config.options.get("args_match") == "subset",
         ),
+        rules=config.options.get("args", {}),
     )
 
 
@@ -62,7 +63,10 @@ def _response_match(config: CriterionConfig) -> Criterion:
 
 def _trajectory_share(config: CriterionConfig) -> Criterion:
     return TrajectoryShare(
-        name=config.metric, threshold=config.threshold, ignore_args=config.options.get("ignore_args", False)
+        name=config.metric,
+        threshold=config.threshold,
+        ignore_args=config.options.get("ignore_args", False),
+        rules=config.options.get("args", {}),
     )
 
 
@@ -71,6 +75,7 @@ def _trajectory_partial(config: CriterionConfig) -> Criterion:
         threshold=config.threshold,
         strict_order=config.options.get("strict_order", True),
         strict_args=config.options.get("strict_args", False),
+        rules=config.options.get("args", {}),
     )
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from agent_eval.core.problem import Problem, Severity, capped, has_error
 from agent_eval.core.process import collector_paused
 from agent_eval.core.selectors import nearby, select
 from agent_eval.core.text import listed, short_name
-from agent_eval.evalset.checks import check_against_config, check_cases, idle_weights
+from agent_eval.evalset.checks import check_against_config, check_cases, idle_rules, idle_weights
 from agent_eval.evalset.discovery import Discovery, FoundFile, discover
 from agent_eval.evalset.json import read_document
-from agent_eval.evalset.models import LoadedFile, Suite
+from agent_eval.evalset.models import CALL_METRICS, LoadedFile, Suite
+from agent_eval.evalset.models.argument_rules import with_defaults
 from agent_eval.evalset.parse import ConfigFinder, EvalFile, LegacySession, read_eval_file, read_session
 from agent_eval.evalset.paths import absolute, name_of
 
@@ -25,6 +28,7 @@ def load_suite(
     config: Path | None = None,
     initial_session: Path | None = None,
     skip: Sequence[Path] = (),
+    tool_args: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Suite:
     """Finds, reads and checks eval files and their configs. Invalid files are reported, never raised.
 
@@ -35,6 +39,7 @@ def load_suite(
         config: The config of all files, instead of the nearest one to each.
         initial_session: A JSON file with the initial session of legacy test files (lists of turns).
         skip: Directories not to search; files that are no eval files.
+        tool_args: Rules for args by tool, which apply before those of the criteria.
     """
     with collector_paused():
         return _load_suite(
@@ -42,10 +47,20 @@ def load_suite(
             discover(absolute(root), targets, exclude=exclude, skip=skip),
             config=config,
             initial_session=initial_session,
+            tool_args=tool_args or {},
+            complete=not targets,
         )
 
 
-def _load_suite(root: Path, discovery: Discovery, *, config: Path | None, initial_session: Path | None) -> Suite:
+def _load_suite(
+    root: Path,
+    discovery: Discovery,
+    *,
+    config: Path | None,
+    initial_session: Path | None,
+    tool_args: Mapping[str, Mapping[str, Any]],
+    complete: bool,
+) -> Suite:
     problems = list(discovery.problems)
     session = None
     if initial_session is not None:
@@ -82,11 +97,22 @@ def _load_suite(root: Path, discovery: Discovery, *, config: Path | None, initia
         )
     if clean:
         problems += idle_weights(loaded, root)
+        problems += idle_rules(loaded, root, tool_args, complete=complete)
     return Suite(
-        files=tuple(loaded),
+        files=tuple(_with_rules(file, tool_args) if tool_args else file for file in loaded),
         problems=tuple(sorted(capped(dict.fromkeys(problems)), key=_position)),
         file_count=len(discovery.files),
     )
+
+
+def _with_rules(file: LoadedFile, tool_args: Mapping[str, Mapping[str, Any]]) -> LoadedFile:
+    criteria = [
+        dataclasses.replace(one, options={**one.options, "args": with_defaults(one.options["args"], tool_args)})
+        if one.metric in CALL_METRICS
+        else one
+        for one in file.config.criteria
+    ]
+    return dataclasses.replace(file, config=dataclasses.replace(file.config, criteria=tuple(criteria)))
 
 
 def _position(problem: Problem) -> tuple[str, int, int]:

@@ -34,6 +34,7 @@ def load(settings: Settings) -> Suite:
         exclude=settings.exclude,
         config=settings.config,
         initial_session=settings.initial_session,
+        tool_args=settings.tool_args,
         # The FILE of `recorded:FILE` has eval cases, too.
         skip=[settings.output, *(settings.root / agent.partition(":")[2] for agent in agents if ":" in agent)],
     )

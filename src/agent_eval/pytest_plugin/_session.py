@@ -98,7 +98,9 @@ class EvalSession:
     def load(self, path: Path) -> Suite:
         """Reads one eval file with the session's settings."""
         settings = self.settings
-        suite = load_suite(self.root, [str(path)], exclude=settings.exclude, config=settings.config)
+        suite = load_suite(
+            self.root, [str(path)], exclude=settings.exclude, config=settings.config, tool_args=settings.tool_args
+        )
         self.files -= any(problem.code == NO_CASES for problem in suite.problems)
         return suite
 

@@ -119,7 +119,9 @@ def metric_identity(
         source: A hash of the code of a custom metric.
     """
     judge = judge_of(config, default_model) if source is None else None
+    # Without rules for args, scores are those of results that did not know them yet.
     options = {name: value for name, value in config.options.items() if name != "judge_model_options"}
+    options = {name: value for name, value in options.items() if name != "args" or value}
     questions = None
     if judge is not None:
         from agent_eval.criteria.judged import QUESTIONS_VERSION

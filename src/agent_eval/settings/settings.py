@@ -357,6 +357,16 @@ class Settings:
     """`[servers.NAME]` of agent-eval.toml, by name."""
     tool_rules: tuple[ToolRule, ...] = ()
     """`[[tool]]` of agent-eval.toml, in order."""
+
+    @property
+    def tool_args(self) -> dict[str, dict[str, Any]]:
+        """How criteria compare the args of tools: of several entries with a name, the last one counts."""
+        rules: dict[str, dict[str, Any]] = {}
+        for rule in self.tool_rules:
+            if rule.args:
+                rules[rule.name] = {**rules.pop(rule.name, {}), **rule.args}
+        return rules
+
     volatile_rules: tuple[VolatileRule, ...] = ()
     """`[[volatile]]`, in order."""
     prices: Mapping[str, Any] = field(default_factory=dict)

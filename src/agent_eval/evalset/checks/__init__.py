@@ -1,4 +1,5 @@
 """Problems of valid eval files: duplicate ids, criteria that lack their reference, unused rubrics."""
 
+from agent_eval.evalset.checks.arguments import idle_rules
 from agent_eval.evalset.checks.cases import check_against_config, check_cases
 from agent_eval.evalset.checks.references import idle_weights, lacks_rubrics

@@ -129,16 +129,21 @@ def idle_weights(files: Sequence[LoadedFile], root: Path) -> Iterator[Problem]:
         files: All files of a run, without errors. Cases that are not selected count, too.
         root: The directory that the names of configs are relative to.
     """
-    groups: dict[str, list[LoadedFile]] = {}
-    for file in files:
-        if file.config.source is not None:
-            groups.setdefault(file.config.source, []).append(file)
-    for source, group in groups.items():
+    for source, group in by_config(files).items():
         config = group[0].config
         for criterion in config.criteria:
             spec = METRICS.get(criterion.metric)
             if criterion.metric not in config.custom_metrics and spec is not None and spec.rubric_type is not None:
                 yield from _idle(source, criterion, group, root)
+
+
+def by_config(files: Sequence[LoadedFile]) -> dict[str, list[LoadedFile]]:
+    """The files of each config."""
+    groups: dict[str, list[LoadedFile]] = {}
+    for file in files:
+        if file.config.source is not None:
+            groups.setdefault(file.config.source, []).append(file)
+    return groups
 
 
 def _idle(source: str, criterion: CriterionConfig, files: Sequence[LoadedFile], root: Path) -> Iterator[Problem]:

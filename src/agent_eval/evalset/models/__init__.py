@@ -1,6 +1,7 @@
 """Models of eval files, configs and criteria as in ADK, and of the loaded suite."""
 
 from agent_eval.evalset.models.criteria import (
+    CALL_METRICS,
     CRITERION_MODELS,
     GROUP,
     INFORMATIONAL_METRICS,

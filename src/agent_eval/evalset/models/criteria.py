@@ -215,6 +215,8 @@ METRICS: dict[str, MetricSpec] = {
 
 CRITERION_MODELS = {name: spec.options for name, spec in METRICS.items() if spec.options is not None}
 """The object form of each metric that can be configured."""
+CALL_METRICS = tuple(name for name, model in CRITERION_MODELS.items() if "args" in model.model_fields)
+"""Those that compare args by rules."""
 JUDGED_METRICS = tuple(name for name, spec in METRICS.items() if spec.family is Family.JUDGE)
 INFORMATIONAL_METRICS = tuple(name for name, spec in METRICS.items() if spec.family is Family.INFORMATIONAL)
 """Reported after the configured ones, in this order. They can't be configured and don't affect the gate."""

@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from agent_eval.core.invocation import Rubric
 from agent_eval.core.wire import WireModel
+from agent_eval.evalset.models.argument_rules import ArgumentRules
 from agent_eval.evalset.models.schema import MatchType
 
 KEEP_UNKNOWN = ConfigDict(
@@ -122,7 +123,12 @@ class BaseCriterion(WireModel):
     """Also judge the intermediate responses."""
 
 
-class ToolTrajectoryCriterion(BaseCriterion):
+class _CallsCriterion(BaseCriterion):
+    args: ArgumentRules = Field(default_factory=dict)
+    """How args are compared, by tool and argument. Not in ADK."""
+
+
+class ToolTrajectoryCriterion(_CallsCriterion):
     """Compares tool calls with the expected ones."""
 
     match_type: AnyMatchType = MatchType.EXACT
@@ -133,7 +139,7 @@ class ToolTrajectoryCriterion(BaseCriterion):
     """`subset`: the actual args may have keys that the expected args lack, at any depth. Not in ADK."""
 
 
-class PartialTrajectoryCriterion(BaseCriterion):
+class PartialTrajectoryCriterion(_CallsCriterion):
     """The share of calls that match the expected ones. Not in ADK."""
 
     strict_order: bool = True
@@ -170,7 +176,7 @@ class ResponseFactsCriterion(BaseCriterion):
     """`forbid`: numbers that the expected answer lacks lower the score."""
 
 
-class TrajectoryShareCriterion(BaseCriterion):
+class TrajectoryShareCriterion(_CallsCriterion):
     """The share of calls that were expected (precision), or of expected calls that were made (recall)."""
 
     ignore_args: bool = False

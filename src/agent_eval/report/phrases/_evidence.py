@@ -104,6 +104,11 @@ def values_differ(wanted: str, got: str, kinds: Sequence[str] = ()) -> str:
     return f"expected {wanted}, got {got}" + (f" (expected {here[0]}, not {here[1]})" if len(here) > 1 else "")
 
 
+def value_unaccepted(kind: str, got: str, wanted: str, note: str = "") -> str:
+    """A value that the rule for its argument refuses."""
+    return f"{values_differ(wanted, got)} ({kind}{f': {note}' if note else ''})"
+
+
 def texts_differ_at(wanted: str, got: str, at: int) -> str:
     return f"{values_differ(wanted, got)} (first difference at character {at:,})"
 
