@@ -238,7 +238,8 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_idle_rules__errors_with_the_nearest_name(name: str, tmp_path: Path) -> None:
     write(tmp_path, MISTAKES[name])
-    [problem] = load_suite(tmp_path).problems
+    [problem] = load_suite(tmp_path, ["."]).problems
+    assert load_suite(tmp_path).problems == (problem,)
     assert (problem.code, problem.file, bool(problem.line)) == ("idle-argument-rule", "test_config.json", True)
     assert str(problem.severity) == "error"
     near = {"tool": "`search`", "argument": "`query`", "an ignored argument that is almost one": "`query`"}

@@ -48,7 +48,7 @@ def load_suite(
             config=config,
             initial_session=initial_session,
             tool_args=tool_args or {},
-            complete=not targets,
+            complete=not targets or absolute(root) in [absolute(root / target) for target in targets],
         )
 
 
