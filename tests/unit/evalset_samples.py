@@ -344,21 +344,23 @@ BAD_CONFIGS: dict[str, Any] = {
     "bad args match": criterion("tool_trajectory_avg_score", args_match="superset"),
     **{
         f"rules for args: {rules}": criterion("tool_trajectory_partial", args=rules)
-        for rules in (
-            [],
-            {"": {"a": "any"}},
-            {"f#0": "ignore"},
-            {"f": "any"},
-            {"f": {}},
-            {"f": {"a": "ignore-case"}},
-            {"f": {"a": {"regex": "x"}}},
-            {"f": {"a": {"pattern": "x", "one_of": [1]}}},
-            {"f": {"a": {"tolerance": -1}}},
-            {"f": {"a": {"tolerance": "5"}}},
-            {"f": {"a": {"pattern": "(a+)+"}}},
-            {"f": {"a": {"pattern": 1}}},
-            {"f": {"a": {"one_of": []}}},
-            {"f": {"a": {"date_within": 1}}},
+        for rules in tuple[Any, ...](
+            (
+                [],
+                {"": {"a": "any"}},
+                {"f#0": "ignore"},
+                {"f": "any"},
+                {"f": {}},
+                {"f": {"a": "ignore-case"}},
+                {"f": {"a": {"regex": "x"}}},
+                {"f": {"a": {"pattern": "x", "one_of": [1]}}},
+                {"f": {"a": {"tolerance": -1}}},
+                {"f": {"a": {"tolerance": "5"}}},
+                {"f": {"a": {"pattern": "(a+)+"}}},
+                {"f": {"a": {"pattern": 1}}},
+                {"f": {"a": {"one_of": []}}},
+                {"f": {"a": {"date_within": 1}}},
+            )
         )
     },
     "misspelt field": criterion("tool_trajectory_avg_score", match_typ="EXACT"),

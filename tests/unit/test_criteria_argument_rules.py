@@ -16,9 +16,8 @@ from golden_files import check
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.patterns import LONGEST_WHOLE, bounded
 from agent_eval.criteria._argument_rules import fits
-from agent_eval.criteria.calls import MatchType
 from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.models import CriterionConfig
+from agent_eval.evalset.models import CriterionConfig, MatchType
 from agent_eval.evalset.models.argument_rules import check_rules
 from agent_eval.runner.fingerprints import metric_identity
 
@@ -148,7 +147,7 @@ WISHES: dict[str, Wish] = {
 async def test_rules__what_people_ask_for(name: str) -> None:
     rules, expected, fitting, others = WISHES[name]
     for metric in (METRIC, "tool_trajectory_partial", "trajectory_precision", "trajectory_recall"):
-        ways = [{}] if metric != METRIC else [{"match_type": each} for each in MatchType]
+        ways: list[dict[str, Any]] = [{}] if metric != METRIC else [{"match_type": each} for each in MatchType]
         ways = [{"strict_args": True}] if metric.endswith("partial") else ways
         for actual, score in [*((one, 1.0) for one in fitting), *((one, 0.0) for one in others)]:
             for way in ways:
