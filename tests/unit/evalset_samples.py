@@ -297,6 +297,13 @@ GOOD_CONFIGS: dict[str, Any] = {
     "facts": criterion("response_facts", names=True, states="yes", negation=False, extra="forbid"),
     "partial trajectory": criterion("tool_trajectory_partial", strictOrder=False, strict_args=True),
     "args may be a subset": criterion("tool_trajectory_avg_score", args_match="subset"),
+    "tool rules": criterion(
+        "tool_rules",
+        rules=[
+            *({"before": ["a", "b*"]}, {"success_before": ["a", "b"]}, {"never": "c"}, {"at_most": {"d": 2}}),
+            {"some_of": ["e"]},
+        ],
+    ),
     "rules for args": criterion(
         "trajectory_recall",
         args={
@@ -342,6 +349,15 @@ BAD_CONFIGS: dict[str, Any] = {
     },
     "bad extra": criterion("response_facts", extra="none"),
     "bad args match": criterion("tool_trajectory_avg_score", args_match="superset"),
+    **{
+        f"tool rules: {rules}": criterion("tool_rules", rules=rules)
+        for rules in tuple[Any, ...](
+            (
+                *([], {}, [{}], ["never"], [{"never": ""}], [{"never": "a", "before": ["a", "b"]}], [{"some_of": []}]),
+                *([{"before": ["a"]}], [{"after": ["a", "b"]}], [{"at_most": {"a": 0}}], [{"at_most": {"a": True}}]),
+            )
+        )
+    },
     **{
         f"rules for args: {rules}": criterion("tool_trajectory_partial", args=rules)
         for rules in tuple[Any, ...](

@@ -498,6 +498,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "ignore_args": True,
     "args_match": "subset",
     "args": {"f": {"x": "any"}},
+    "rules": [{"never": "f"}],
     "strict_order": False,
     "strict_args": True,
     "algorithm": "rouge_l",

@@ -195,6 +195,10 @@ def test_plan_custom__the_source_of_a_function_is_found_without_importing_it(tmp
 # What makes two scores comparable, and cases.jsonl.gz: stored lines, of which some are damaged.
 
 
+NEEDED: dict[str, dict[str, Any]] = {
+    "trajectory_single_tool_use": {"tool_name": "f"},
+    "tool_rules": {"rules": [{"never": "f"}]},
+}
 MATCH = "final_response_match_v2"
 SCENARIO = ConversationScenario(starting_prompt="hi", conversation_plan="ask for a lamp")
 
@@ -249,7 +253,7 @@ METRICS: dict[str, tuple[str, dict[str, Any]]] = {
     **{
         name: (name, {"rubrics": [rubric("a").model_dump()], "rubric_weights": {"a": 2.0}})
         if name.startswith("rubric")
-        else (name, {"tool_name": "f"} if name == "trajectory_single_tool_use" else {})
+        else (name, NEEDED.get(name, {}))
         for name in CRITERION_MODELS
     },
 }

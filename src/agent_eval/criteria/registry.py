@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent_eval.criteria._facts import ResponseFacts
 from agent_eval.criteria._responses import IntermediateSimilarity, ResponseMatch, ResponseSimilarity
 from agent_eval.criteria._similarity import similarity_rules
+from agent_eval.criteria._tool_rules import ToolRules
 from agent_eval.criteria._trajectory import (
     PRECISION,
     RECALL,
@@ -103,6 +104,10 @@ def _single_tool_use(config: CriterionConfig) -> Criterion:
     return SingleToolUse(threshold=config.threshold, tool_name=config.options["tool_name"])
 
 
+def _tool_rules(config: CriterionConfig) -> Criterion:
+    return ToolRules(threshold=config.threshold, rules=config.options["rules"])
+
+
 _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
     "tool_trajectory_avg_score": _tool_trajectory,
     "response_match_score": _response_match,
@@ -112,6 +117,7 @@ _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
     "response_similarity": _response_similarity,
     "response_facts": _response_facts,
     "intermediate_response_similarity": _intermediate_similarity,
+    "tool_rules": _tool_rules,
     "trajectory_single_tool_use": _single_tool_use,
 }
 

@@ -136,6 +136,7 @@ def _scenario_without_references(
 
 
 _FOR_SCENARIOS = (
+    "tool_rules",
     "hallucinations_v1",
     "safety_v1",
     "rubric_based_final_response_quality_v1",

@@ -125,6 +125,54 @@ def _by_tool(value: Any) -> dict[str, dict[str, Any]]:
     return rules
 
 
+def _check_tool_rule(rule: Any) -> dict[str, Any]:
+    kind, value = next(iter(rule.items())) if isinstance(rule, Mapping) and len(rule) == 1 else ("", ())
+    names = isinstance(value, list) and all(isinstance(name, str) and name for name in value)
+    if kind in ("before", "success_before"):
+        fits = names and len(value) == 2
+    elif kind == "at_most":
+        limits = list(value.values()) if isinstance(value, Mapping) else []
+        fits = len(limits) == 1 and isinstance(limits[0], int) and not isinstance(limits[0], bool) and limits[0] >= 1
+    else:
+        fits = (kind == "some_of" and names and bool(value)) or (
+            kind == "never" and isinstance(value, str) and bool(value)
+        )
+    if not fits:
+        raise ValueError(
+            'must be one of {"before": ["a", "b"]}, {"success_before": ["a", "b"]}, {"never": "a"}, '
+            '{"at_most": {"a": 2}} and {"some_of": ["a", "b"]}'
+        )
+    return dict(rule)
+
+
+_TOOL_NAME = {"type": "string", "minLength": 1}
+_PAIR = {"type": "array", "items": _TOOL_NAME, "minItems": 2, "maxItems": 2}
+_TOOL_RULES: dict[str, Any] = {
+    "before": _PAIR,
+    "success_before": _PAIR,
+    "never": _TOOL_NAME,
+    "at_most": {
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": 1,
+        "additionalProperties": {"type": "integer", "minimum": 1},
+    },
+    "some_of": {"type": "array", "items": _TOOL_NAME, "minItems": 1},
+}
+ToolRule = Annotated[
+    dict[str, Any],
+    BeforeValidator(_check_tool_rule),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "additionalProperties": False,
+            "properties": _TOOL_RULES,
+        }
+    ),
+]
+"""A rule of order or absence of calls."""
 _OBJECT: dict[str, Any] = {"type": "object", "minProperties": 1}
 _WITH_VALUE: dict[str, Any] = {
     "tolerance": {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": "%$"}]},

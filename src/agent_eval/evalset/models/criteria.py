@@ -22,6 +22,7 @@ from agent_eval.evalset.models.criterion_options import (
     RubricsBasedCriterion,
     ServiceBackedCriterion,
     SingleToolUseCriterion,
+    ToolRulesCriterion,
     ToolTrajectoryCriterion,
     TrajectoryShareCriterion,
 )
@@ -110,6 +111,7 @@ METRICS: dict[str, MetricSpec] = {
             source="vertex",
             needs_tool_calls=True,
         ),
+        MetricSpec("tool_rules", Family.DETERMINISTIC, ToolRulesCriterion, source="agent-eval", needs_tool_calls=True),
         MetricSpec(
             "tool_trajectory_partial",
             Family.DETERMINISTIC,

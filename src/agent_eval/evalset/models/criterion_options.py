@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from agent_eval.core.invocation import Rubric
 from agent_eval.core.wire import WireModel
-from agent_eval.evalset.models.argument_rules import ArgumentRules
+from agent_eval.evalset.models.argument_rules import ArgumentRules, ToolRule
 from agent_eval.evalset.models.schema import MatchType
 
 KEEP_UNKNOWN = ConfigDict(
@@ -188,6 +188,13 @@ class SingleToolUseCriterion(BaseCriterion):
 
     tool_name: str
     """The tool's name."""
+
+
+class ToolRulesCriterion(BaseCriterion):
+    """Rules of order and absence of tool calls. Not in ADK."""
+
+    rules: list[ToolRule] = Field(min_length=1)
+    """What must hold in the whole conversation."""
 
 
 class LlmAsAJudgeCriterion(BaseCriterion):

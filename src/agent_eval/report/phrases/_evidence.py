@@ -43,6 +43,20 @@ def tool_not_called(subject: str, total: int) -> str:
     return f"{subject} was not called in {'the turn' if total == 1 else f'any of {total:,} turns'}"
 
 
+def tool_rules_kept(count: int, total: int) -> str:
+    return f"{count:,} of {plural(total, 'rule')} kept"
+
+
+def tool_rule_broken(kind: str, names: Mapping[str, int], count: int = 0) -> str:
+    tools = list(names)
+    return {
+        "before": f"{tools[-1]} was called before {tools[0]}",
+        "success_before": f"{tools[-1]} was called before {tools[0]} had succeeded",
+        "at_most": f"{tools[0]} was called more than {plural(count, 'time')}",
+        "some_of": f"none of these was called: {', '.join(tools)}",
+    }.get(kind, f"{tools[0]} was called, which the rule forbids")
+
+
 def called_instead(names: Mapping[str, int], more: int = 0) -> str:
     return f"called instead: {_counted(names, more)}"
 

@@ -1,0 +1,108 @@
+"""Rules of order and absence of tool calls, over a whole conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from agent_eval.core.content import FunctionCall, FunctionResponse
+from agent_eval.core.invocation import IntermediateData, Invocation, contents_of, tool_calls
+from agent_eval.core.reason import Reason
+from agent_eval.criteria._differences import literal
+from agent_eval.criteria._explain import bounded, list_calls
+from agent_eval.criteria.base import Conversation, Result, Scored, TurnFinding, no_turns
+
+Step = tuple[int, str, bool]
+"""The 0-based turn, the tool's name, and whether it is a success of an earlier call; otherwise it is a call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolRules:
+    """The share of rules that hold, 0..1. Needs no reference."""
+
+    threshold: float
+    rules: Sequence[Mapping[str, Any]]
+    """See `ToolRule` of `evalset.models.argument_rules`."""
+    name: str = "tool_rules"
+
+    async def score(self, conversation: Conversation) -> Result:
+        """Scores one run. The findings are about the turns in which rules were broken."""
+        if not conversation.actual:
+            return no_turns()
+        steps = [(at, *step) for at, turn in enumerate(conversation.actual) for step in _steps(turn)]
+        last = len(conversation.actual) - 1
+        broken: dict[int, list[tuple[str, Reason]]] = {}
+        for rule in self.rules:
+            kind, value = next(iter(rule.items()))
+            turn = _broken_in(kind, value, steps, last)
+            if turn is not None:
+                told = Reason.of("tool-rule-broken", kind=kind, names=_names(value), count=_count(value))
+                broken.setdefault(turn, []).append((literal(rule), told))
+        lost = sum(map(len, broken.values()))
+        score = (len(self.rules) - lost) / len(self.rules)
+        if score >= self.threshold:
+            return Scored(score=score)
+        summary = Reason.of("tool-rules-kept", count=len(self.rules) - lost, total=len(self.rules))
+        findings = [
+            TurnFinding(
+                turn=turn,
+                score=score,
+                expected="\n".join(shown for shown, _ in reasons),
+                actual=list_calls(tool_calls(conversation.actual[turn].intermediate_data)),
+                why=bounded(summary, (told for _, told in reasons)),
+            )
+            for turn, reasons in sorted(broken.items())
+        ]
+        return Scored(score=score, findings=tuple(findings))
+
+
+def _names(value: Any) -> dict[str, int]:
+    return dict.fromkeys([value] if isinstance(value, str) else value, 1)
+
+
+def _count(value: Any) -> int:
+    return int(next(iter(value.values()))) if isinstance(value, Mapping) else 0
+
+
+def _steps(turn: Invocation) -> Iterator[tuple[str, bool]]:
+    data = turn.intermediate_data
+    if isinstance(data, IntermediateData):  # Its lists have no order between them: each call has its answer at once.
+        left = list(data.tool_responses)
+        for call in data.tool_uses:
+            yield call.name or "", False
+            answer = next((one for one in left if _answers(one, call)), None)
+            if answer is not None:
+                left.remove(answer)
+                if not answer.is_error:
+                    yield call.name or "", True
+        return
+    for _, parts in contents_of(data):
+        for part in parts:
+            if part.function_call is not None:
+                yield part.function_call.name or "", False
+            elif part.function_response is not None and not part.function_response.is_error:
+                yield part.function_response.name or "", True
+
+
+def _answers(response: FunctionResponse, call: FunctionCall) -> bool:
+    return response.name == call.name and (response.id is None or call.id is None or response.id == call.id)
+
+
+def _broken_in(kind: str, value: Any, steps: Sequence[Step], last: int) -> int | None:
+    """The turn in which a rule was broken, None if it holds; the last turn if what is missing could still come."""
+    if kind == "some_of":
+        called = any(fnmatchcase(name, tool) for _, name, success in steps if not success for tool in value)
+        return None if called else last
+    if kind in ("before", "success_before"):
+        first, then = value
+        for turn, name, success in steps:
+            if fnmatchcase(name, first) and success is (kind == "success_before"):
+                return None
+            if fnmatchcase(name, then) and not success:
+                return turn
+        return None
+    tool, most = (value, 0) if kind == "never" else next(iter(value.items()))
+    turns = [turn for turn, name, success in steps if not success and fnmatchcase(name, tool)]
+    return turns[most] if len(turns) > most else None
