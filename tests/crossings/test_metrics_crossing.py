@@ -85,7 +85,7 @@ def _rubrics(*shown: str) -> list[dict[str, Any]]:
 SHOWN = ("Tromso will have rain", "map.png", "Yes, in Tromso.", '"status": "pending"', "Bergen", "seen_Oslo", "snow")
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "trajectory_single_tool_use": {"tool_name": "forecast"},
-    "tool_rules": {"rules": [{"some_of": ["forecast"]}]},
+    "tool_rules": {"rules": [{"some_of": ["forecast"]}, {"never": "forecast"}]},
     "tool_trajectory_partial": {"strict_args": True},
     "response_similarity": {"algorithm": "levenshtein"},
     "response_facts": {"names": True, "negation": True},
@@ -273,7 +273,7 @@ REFERENCE: dict[str, Outcome] = {
     "response_match_score": (0.923, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.222),
     "trajectory_precision": ALL_BUT_THE_LAST,
     "trajectory_recall": ALL_BUT_THE_LAST,
-    "tool_rules": (0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+    "tool_rules": (*[None] * 8, 0.5),
     "trajectory_single_tool_use": (0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
     "tool_trajectory_partial": ALL_BUT_THE_LAST,
     "response_similarity": (0.833, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.323),

@@ -174,6 +174,7 @@ EVENTS = {
 }
 
 GOOD_EVAL_SETS: dict[str, Any] = {
+    "no state at the end": with_case(final_session_state={}),
     "minimal": with_case(),
     "unknown top key": eval_set(case(), **{"$schema": "x", "color": 1}),
     "camelCase case": eval_set(CAMEL),
@@ -201,6 +202,7 @@ UNANSWERED = {"user_content": TURN["user_content"]}
 NO_TEMPLATE = {**PERSONA, "behaviors": [{**PERSONA["behaviors"][0], "behavior_instructions": ["{% if"]}]}
 CAMEL_BEHAVIOR = {"name": "n", "description": "d", "behaviorInstructions": [], "violation_rubrics": []}
 BAD_EVAL_SETS: dict[str, Any] = {
+    "a state at the end is a warning": with_case(final_session_state={"seen": "London"}),
     "no object": "hi",
     "empty list": [],
     "list of cases": [case()],

@@ -71,7 +71,7 @@ async def test_tool_rules__one_rule(name: str) -> None:
 async def test_tool_rules__share_and_the_turns_in_which_they_are_broken() -> None:
     rules = [{"never": "x"}, {"never": "y"}, {"some_of": ["z"]}, BEFORE]
     result = await scored("tool_rules", [made("y"), made("x"), made("c")], None, rules=rules, threshold=0.9)
-    assert result.score == 0.25
+    assert (result.score, result.turn_scores) == (0.25, (None, None, 0.25))
     assert [(finding.turn, finding.expected) for finding in result.findings] == [
         (0, '{"never": "y"}'),
         (1, '{"never": "x"}'),

@@ -42,8 +42,9 @@ class ToolRules:
                 broken.setdefault(turn, []).append((literal(rule), told))
         lost = sum(map(len, broken.values()))
         score = (len(self.rules) - lost) / len(self.rules)
+        scores = (*[None] * last, score)  # Of the whole conversation.
         if score >= self.threshold:
-            return Scored(score=score)
+            return Scored(score=score, turn_scores=scores)
         summary = Reason.of("tool-rules-kept", count=len(self.rules) - lost, total=len(self.rules))
         findings = [
             TurnFinding(
@@ -55,7 +56,7 @@ class ToolRules:
             )
             for turn, reasons in sorted(broken.items())
         ]
-        return Scored(score=score, findings=tuple(findings))
+        return Scored(score=score, turn_scores=scores, findings=tuple(findings))
 
 
 def _names(value: Any) -> dict[str, int]:

@@ -38,6 +38,13 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
                 "Add a turn, or delete the case.",
             )
         yield from _recorded_keys(file, case, path)
+        if case.final_session_state:
+            yield file.warning(
+                "final-state-not-compared",
+                f"`{case.eval_id}` expects a `final_session_state`, which no criterion compares, in ADK either.",
+                (*path, "final_session_state"),
+                "Expect what shows it, e.g. a tool call or the answer, or remove it.",
+            )
         yield from _odd_messages(file, case, path)
         yield from _persona(file, case, path)
         yield from check_scenario(file, case, path)
