@@ -504,7 +504,7 @@ def test_run__a_case_without_facts_is_decided_by_its_other_criteria_and_green_by
         return repository.gate("run", *paths, "--agent", "recorded:answers.json", python=False, code=code)
 
     alone = run({"response_facts": 1.0}, "greets", code=3)
-    assert "Next: change the case or its criteria: another run would say the same." in alone.out
+    assert "Next: change the case or its criteria: another run would not score it." in alone.out
     run({"response_facts": 1.0, "response_match_score": 0.5}, "greets", code=0)
     done = run({"response_facts": 1.0, "response_match_score": 0.5}, code=1)
     assert done.statuses == {"greets": "passed", "tells": "failed"}

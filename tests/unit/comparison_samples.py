@@ -462,7 +462,9 @@ def improved() -> Situation:
 def too_few_runs() -> Situation:
     head = but(case_that_failed("good_morning"))
     limit = "The limit on extra runs is reached: raise `max-extra-runs`"
-    word = word_of(head[4], "suspicious", (4, 13), (8, 10), would_decide=f"More runs may decide it. {limit}")
+    word = word_of(
+        head[4], "suspicious", (4, 13), (8, 10), lacks="limit", would_decide=f"More runs may decide it. {limit}"
+    )
     reason = Reason(code="budget", message=f"1 suspected regression is undecided: good_morning. {limit}")
     decision = decided("inconclusive", word, extra_runs=100)
     return Situation(
@@ -564,7 +566,7 @@ def case_that_failed(eval_id: str) -> CaseReport:
 
 
 def errors() -> Situation:
-    over = Reason(code="deadline", message="the run's deadline was over")
+    over = Reason(code="run-timeout", message="the run's deadline was over")
     later = [case(f"later_{n}", "not_run", line=160 + n, reason=over) for n in range(3)]
     return Situation(report=pull_request("inconclusive", [*but(outage()), *later], [*fine_cases(), good("later_0")]))
 

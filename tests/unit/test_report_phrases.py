@@ -239,6 +239,10 @@ def one_run() -> Iterator[tuple[str, RunReport]]:
     asked = "The agent's MCP server did not answer: http://x (HTTP 403)."
     refused = case("x", "failed", errors={0: RunError(kind="server-unavailable", owner="provider", message=asked)})
     yield "a refused server", report("inconclusive", [refused.changed(status="errored")])
+    informing = report("failed", [wrong_room(), crash(), case("q", "quarantined"), good("z")])
+    yield "not all that fail block", informing.changed(blocking=[informing.cases[0].case_id])
+    later = [case(f"x{n}", "not_run", reason=Reason(code=code)) for n, code in enumerate(["run-timeout", "budget"])]
+    yield "several causes, each with its remedy", report("inconclusive", [*later, outage()])
     yield "a recording without the cases", report("failed", ended_by("agent-no-answer", "agent-no-answer"))
     yield "no answer, and a crash", report("failed", [*ended_by("agent-no-answer"), crash()])
     yield "all too slow", report("failed", ended_by("deadline", "deadline"))
@@ -280,6 +284,13 @@ def compared() -> Iterator[tuple[str, RunReport]]:
         pull_request("failed", head, fine_cases(), decision=DecisionReport.model_validate(decision)),
     )
     yield "advisory", advisory()
+    undecided = SITUATIONS["too-few-runs"]().report.changed(verdict="passed", gate="advisory", origin=None, exit_code=0)
+    undecided.reasons = [Reason.of("advisory", because=Reason.of("budget", phrase="would-be", result="inconclusive"))]
+    yield "advisory, and it can't tell", undecided
+    yield "the same, read from a file", RunReport.model_validate_json(undecided.model_dump_json())
+    outage_of_base = SITUATIONS["unchanged"]().report.changed(verdict="inconclusive", decision=None)
+    outage_of_base.reasons = [Reason(code="no-baseline", message="Not compared", data={"because": {"code": "budget"}})]
+    yield "a limit of the base's run, read from a file", RunReport.model_validate_json(outage_of_base.model_dump_json())
     silent = ended_by("agent-no-answer", "agent-no-answer")
     yield "no longer an answer", pull_request("failed", silent, [good("x"), good("y")])
     # Where another case had decided, nothing was run again: one failure of one run is no regression.
@@ -504,5 +515,5 @@ def test_outcome__every_code_of_headlines_and_steps_is_emitted_and_says_what_the
         view = view_of(made)
         outcome = RunOutcome.model_validate_json(outcome_in_words(view).model_dump_json())
         assert outcome.headline.message == headline(view)
-        assert ". ".join(step.message for step in outcome.next) == next_text(next_step(view))
+        assert ". ".join(step.message for step in outcome.next).lower() == next_text(next_step(view)).lower()
         assert sum(outcome.standings.values()) == len(made.cases)

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
+from agent_eval.core.reason import Reason
 from agent_eval.gate.outcome._errors import Cause, causes, has_crashed
 from agent_eval.results import (
     CaseComparison,
@@ -259,6 +260,14 @@ def _groups(found: Lookups) -> Groups:
         key=lambda case: (found.standing(case) == "suspected", not found.outcomes[case.case_id].always_fails)
     )
     return groups
+
+
+def behind(reason: Reason) -> Mapping[str, Any]:
+    """Code and data of the reason behind a reason; empty for none. In a report of a file they are plain values."""
+    because = reason.data.get("because")
+    because = because.model_dump() if isinstance(because, Reason) else because if isinstance(because, dict) else {}
+    data = because.get("data")
+    return {**(data if isinstance(data, dict) else {}), "code": str(because.get("code", ""))}
 
 
 def change_counts(comparison: ComparisonReport | None) -> Counter[Change]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agent_eval.core.text import shorten
-from agent_eval.gate.outcome._cases import Groups, Lookups, change_counts
+from agent_eval.gate.outcome._cases import Groups, Lookups, behind, change_counts
 from agent_eval.gate.outcome._errors import NEVER_RAN, has_crashed, has_timed_out, is_unanswered, never_ran
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.gate.verdict import NO_SECRETS, NOTHING_SCORED
@@ -58,7 +58,7 @@ def _decision(found: Lookups) -> Reason:
     parts += _undecided(found) if report.verdict == "inconclusive" else _unjudged(totals, is_first=not parts)
     if not parts and report.verdict == "failed" and code == CASES_REMOVED:
         parts = _gone(found)
-    more = [*_quarantined(totals), *_shared_causes(found)]
+    more = [*_shared_causes(found), *_quarantined(totals)]
     if parts:
         return Reason.of("by-cases", parts=[*parts, *more])
     return Reason.of("by-reason", because=first, parts=more)
@@ -81,7 +81,11 @@ def _passed(found: Lookups) -> Reason:
     if report.reasons:
         # It passes without any proof that the agent works.
         wrong = list(failures(found)) if report.gate == "advisory" else []
-        return Reason.of("advised", parts=wrong) if wrong else Reason.of("by-reason", because=report.reasons[0])
+        result = behind(report.reasons[0]).get("result") or "failed"
+        if wrong and result == "inconclusive":
+            wrong = _undecided(found) or wrong
+        first = report.reasons[0]
+        return Reason.of("advised", parts=wrong, result=result) if wrong else Reason.of("by-reason", because=first)
     comparison, notes = report.comparison, list(_beside(found))
     passing = Reason.of("passing", count=totals.passed, total=totals.cases)
     if comparison is None or not comparison.compared:
@@ -90,12 +94,12 @@ def _passed(found: Lookups) -> Reason:
     if changed := change_counts(comparison)["changed"]:
         # An expectation that was edited to fit the answer passes: it is not the case of the base branch.
         notes.insert(0, Reason.of("cases-changed", count=changed))
-    first = [Reason.of("no-regression-shown" if groups.worse else "no-regressions")]
+    news = [Reason.of("no-regression-shown" if groups.worse else "no-regressions")]
     if groups.better:
-        first.append(Reason.of("improved" if report.decision is not None else "newly-passes", count=len(groups.better)))
+        news.append(Reason.of("improved" if report.decision is not None else "newly-passes", count=len(groups.better)))
     if not groups.worse and not groups.better and not notes and _gone(found):
-        first = []  # What is gone is the news.
-    return Reason.of("by-cases", parts=[*first, passing], beside=notes)
+        news = []  # What is gone is the news.
+    return Reason.of("by-cases", parts=[*news, passing], beside=notes)
 
 
 def _beside(found: Lookups) -> Iterator[Reason]:
@@ -176,9 +180,13 @@ def _failure_groups(found: Lookups, gone: Collection[str]) -> Iterator[Reason]:
         decided = report.decision.reasons if report.decision is not None else ()
         is_joint = not worse and report.verdict == "failed" and any(reason.code in _TOGETHER for reason in decided)
         yield Reason.of("suspected", count=len(suspected), cases=_named(suspected), is_joint=is_joint)
+    ids = frozenset(report.blocking)
+    quiet: list[CaseReport] = [case for case in failed if ids and case.case_id not in ids]
+    failed = [case for case in failed if not ids or case.case_id in ids]
     if report.comparison is None:
         yield from _group("no-answer", [case for case in failed if is_unanswered(case)])
         yield from _how_failed([case for case in failed if not is_unanswered(case)])
+        yield from _group("fails-without-blocking", quiet)
         return
     by_code: dict[str, list[CaseReport]] = {code: [] for code in (*_CHANGES.values(), "fails-as-often")}
     for case in failed:
@@ -188,6 +196,7 @@ def _failure_groups(found: Lookups, gone: Collection[str]) -> Iterator[Reason]:
     by_code["fails-as-before"] += still
     for code in _ORDER if report.gate in {"thresholds", "both"} else _ORDER[:3]:
         yield from _group(code, by_code[code])
+    yield from _group("fails-without-blocking", quiet)
 
 
 _CHANGES: Mapping[Change, str] = {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent_eval.gate.outcome._cases import Lookups, change_counts
+from agent_eval.gate.outcome._cases import Lookups, behind, change_counts
 from agent_eval.gate.outcome._errors import NEVER_RAN, Cause, has_cause
 from agent_eval.gate.rule_effects import CASES_REMOVED, CASES_REPLACED
 from agent_eval.gate.verdict import NO_SECRETS
@@ -112,21 +113,27 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
     elif "thin-base" in reasons:
         yield Reason.of("run-base-more")
     elif report.decision is not None and report.decision.outcome == "inconclusive" and _OUTAGE not in reasons:
-        yield Reason.of("compare-answers")
+        lacks = {case.lacks for case in report.decision.cases if case.word == "suspicious"}
+        yield Reason.of("compare-answers", remedy="limit" if "limit" in lacks else "again")
     else:
-        behind = [why.code for reason in report.reasons if (why := reason.data.get("because")) is not None]
-        yield Reason.of(_REMEDIES.get(behind[0], "run-again") if behind else "run-again")
+        codes = [code for reason in report.reasons if (code := behind(reason)["code"])]
+        yield Reason.of(_REMEDIES.get(codes[0], "run-again") if codes else "run-again")
 
 
 def _about_unjudged(found: Lookups) -> Iterator[Reason]:
     report, errors = found.report, found.errors
     codes = [_code(cause) for cause in errors for _ in cause.cases]
     codes += [case.reason.code if case.reason else "" for case in report.cases if case.status == "not_run"]
+    counts = Counter(codes)
     common = max(codes, key=codes.count)
-    if common in _TAPES:
-        yield from _record_again(report, common, codes.count(common))
-    else:
-        yield Reason.of(_REMEDIES.get(common, "run-again"), kind=common)
+    # A setting to change comes with a new run, which is all that the others need.
+    remedies = dict.fromkeys(_REMEDIES.get(code, "") for code, _ in counts.most_common() if code not in _TAPES)
+    tapes = [code for code in counts if code in _TAPES]
+    if tapes:
+        yield from _record_again(report, max(tapes, key=codes.count), sum(counts[code] for code in tapes))
+    yield from (Reason.of(remedy) for remedy in remedies if remedy)
+    if not tapes and not any(remedies):
+        yield Reason.of("run-again")
     if report.is_for_merge and any(cause.kind == common and cause.owner == "provider" for cause in errors):
         yield Reason.of("not-caused-here")
 
@@ -164,6 +171,8 @@ def _failed(found: Lookups) -> Iterator[Reason]:
         yield _at("follow-hint" if dead.advice else "fix-error", dead.file, dead.line)
         return
     yield _look(found, failing)
+    if others := _unexplained(report, failing):
+        yield Reason.of("look-at-others", cases=[others[0].case_id], count=len(others))
     if can_accept(found):
         yield Reason.of("accept-answers")
 
@@ -183,6 +192,15 @@ def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
         example = next((case for case in cases if case.case_id == shown), cases[0])
         return Reason.of("look-at-case", cases=[example.case_id], total=len(failing))
     return Reason.of("read-reasons" if len(report.reasons) > 1 else "read-headline")
+
+
+def _unexplained(report: RunReport, failing: Sequence[CaseReport]) -> list[CaseReport]:
+    """The cases without a cause, if others have one that is shown by a place."""
+    causes = _causes(report, failing)
+    if not any(cause.changed_here or cause.code == "exception" for cause in causes):
+        return []
+    explained = {case_id for cause in causes for case_id in cause.cases}
+    return [case for case in failing if case.case_id not in explained]
 
 
 def _places(causes: Sequence[CauseReport]) -> list[Place]:

@@ -20,7 +20,7 @@ function columnsOf(index, metric, sort) {
   const columns = [
     { key: "case", title: "Case", class: "c-case", width: "minmax(12rem, 3fr)", sort: "case", cell: (row) => caseCell(index, row) },
     { key: "why", title: "User, then the first difference", class: "c-why", width: "minmax(14rem, 5fr)", sort: null, cell: (row) => whyCell(index, row) },
-    index.metrics.length ? { key: at < 0 ? "lowest" : `metric:${index.metrics[at].name}`, title: at < 0 ? "Lowest score" : index.metrics[at].name, class: "c-score", width: "11.5rem", sort: at < 0 ? null : `${index.metrics[at].direction === "lower" ? "-" : ""}metric:${index.metrics[at].name}`, cell: (row) => scoreCell(index, row, at) } : null,
+    index.metrics.length ? { key: at < 0 ? "lowest" : `metric:${index.metrics[at].name}`, title: at < 0 ? "Closest to threshold" : index.metrics[at].name, class: "c-score", width: "11.5rem", sort: at < 0 ? null : `${index.metrics[at].direction === "lower" ? "-" : ""}metric:${index.metrics[at].name}`, cell: (row) => scoreCell(index, row, at) } : null,
     { key: "runs", title: "Runs passed", class: "c-number c-runs", width: "5.5rem", sort: "runs", cell: (row) => runsCell(row, name) },
     runs ? { key: "history", title: `${name}, ${countText(runs, "run")}`, class: "c-history", width: "5.5rem", sort: null, cell: (row) => historyStrip(row.history, row.recorded) } : null,
     isSorted("tokens") ? { key: "tokens", title: "Tokens", class: "c-number", width: "4.5rem", sort: "-tokens", cell: (row) => countCell(row.tokens) } : null,

@@ -41,6 +41,7 @@ _COUNTED: Mapping[str, tuple[str, str]] = {
     "crashes": ("crashes", "crash"),
     "fails-alone": ("fails and can't be compared with {base}", "fail and can't be compared with {base}"),
     "fails-as-often": (f"fails {as_often('{base}')}", f"fail {as_often('{base}')}"),
+    "fails-without-blocking": ("fails without blocking", "fail without blocking"),
     "fails-as-before": ("fails as on {base}", "fail as on {base}"),
 }
 """What fails, of one case and of several: `2 of 9 cases crash`, `1 more fails as on main`."""
@@ -125,11 +126,12 @@ def _by_reason(view: View, because: str, parts: Sequence[str]) -> str:
     return _by_cases(view, [_inside(because), *parts])
 
 
-def _advised(view: View, parts: Sequence[str]) -> str:
+def _advised(view: View, parts: Sequence[str], result: str) -> str:
     """What a gate that is not advisory would have said about failing cases."""
     if view.report.is_for_merge:
         return f"{_lead(view.report)}, since `gate` is `advisory`: {', '.join(parts)}"
-    return f"Would fail: {', '.join(parts)}; exit 0 because `gate` is `advisory`"
+    lead = "Would fail" if result == "failed" else _OF_A_RUN["inconclusive"]
+    return f"{lead}: {', '.join(parts)}; exit 0 because `gate` is `advisory`"
 
 
 def _allowed(view: View, count: int, total: int, passed: int) -> str:

@@ -46,11 +46,7 @@ _PLAIN: Mapping[str, Sequence[Step]] = {
     "give-dependabot-key": ["add the model key to Dependabot's secrets, then ", _AGAIN],
     "record-answers": ["record the answers again, or use `gate: thresholds`"],
     "run-base-more": ["run the base branch more often, then ", _AGAIN],
-    "compare-answers": [
-        "compare the answers below. If the new one is wrong, fix it; if not, ",
-        ToRun(text="run the job again"),
-    ],
-    "change-case": ["change the case or its criteria: another run would say the same"],
+    "change-case": ["change the case or its criteria: another run would not score it"],
     "raise-run-timeout": ["raise `run-timeout`"],
     "raise-budget": ["raise the budget"],
     "give-key": ["give the job a model key"],
@@ -87,7 +83,9 @@ def next_step(view: View) -> list[Step]:
     steps: list[Step] = []
     for reason in view.outcome.next:
         first, *others = sentence(view, reason)
-        steps += [f". {first}" if steps and isinstance(first, str) else first, *others]
+        if steps and isinstance(first, str):
+            first = f". {first[:1].upper()}{first[1:]}"
+        steps += [first, *others]
     return steps
 
 
@@ -109,6 +107,12 @@ def _run_again(view: View) -> list[Step]:
     return [_AGAIN if view.report.is_for_merge else "run it again"]
 
 
+def _compare_answers(remedy: str) -> list[Step]:
+    limits = "raise the limit that ended its extra runs: `max-extra-runs`, `max-cost` or `run-timeout`"
+    again = limits if remedy == "limit" else ToRun(text="run the job again")
+    return ["compare the answers below. If the new one is wrong, fix it; if not, ", again]
+
+
 def _at(file: str | None, line: int | None) -> Step:
     """A line to fix; without a file, the error that the text shows."""
     return file_reference(file, line) or "this error"
@@ -124,7 +128,7 @@ def _fix_error(file: str | None = None, line: int | None = None) -> list[Step]:
 
 
 def _follow_hint(file: str | None = None, line: int | None = None) -> list[Step]:
-    return ["follow the hint on ", _at(file, line)]
+    return ["fix ", _at(file, line), " as its hint says"]
 
 
 def _these(count: int) -> tuple[str, str]:
@@ -188,6 +192,11 @@ def _look_at_case(view: View, cases: Sequence[str], total: int) -> list[Step]:
     return ["look at ", _case(view, cases[0]), *[" first"] * (total > 1)]
 
 
+def _look_at_others(view: View, cases: Sequence[str], count: int) -> list[Step]:
+    what = "which has no part in that" if count == 1 else f"the first of {count:,} cases that have no part in that"
+    return ["Then look at ", _case(view, cases[0]), f", {what}"]
+
+
 def _look_at_suspected(view: View, cases: Sequence[str]) -> list[Step]:
     return ["look at ", _case(view, cases[0]), ": it may be a regression"]
 
@@ -230,6 +239,8 @@ _SENTENCES: Mapping[str, Callable[..., Sequence[Step]]] = {
     "look-at-places": _look_at_places,
     "look-at-line": _look_at_line,
     "look-at-case": _look_at_case,
+    "look-at-others": _look_at_others,
+    "compare-answers": _compare_answers,
     "look-at-suspected": _look_at_suspected,
     "undo-looser-rules": _undo_looser_rules,
     "check-removed": _check_removed,

@@ -31,6 +31,8 @@ class DeltaRow:
     base: str
     change: str
     needs: str = ""
+    needed: str = ""
+    """The same with the number of cases below."""
     failed: int = 0
     not_evaluated: int = 0
     gates: bool = True
@@ -103,6 +105,7 @@ def _row(row: digest.MetricRow, compared: MetricComparison | None) -> DeltaRow:
         base=shown(base),
         change=change,
         needs=row.threshold if row.gates else "",
+        needed=row.needed if row.gates and row.thresholds else "",
         failed=row.failed,
         not_evaluated=row.not_evaluated,
         gates=row.gates,
@@ -183,7 +186,7 @@ class MetricMove:
     name: str
     now: str
     base: str
-    needs: str
+    needed: str
 
 
 def metric_moves(view: View, rows: Sequence[DeltaRow]) -> list[MetricMove]:
@@ -197,5 +200,5 @@ def metric_moves(view: View, rows: Sequence[DeltaRow]) -> list[MetricMove]:
             continue
         delta = compared[row.name].score.delta
         if delta is not None and (delta if row.name in lower else -delta) >= _LEAST_MOVE:
-            worse.append(MetricMove(name=row.name, now=row.now, base=row.base, needs=row.needs))
+            worse.append(MetricMove(name=row.name, now=row.now, base=row.base, needed=row.needed))
     return worse[:_MOST_MOVES]

@@ -244,8 +244,7 @@ def _metrics(view: View, width: int) -> list[RenderableType]:
         before = was.get(row.name)
         score = f"{before.base} → {before.now}" if before is not None and before.moved else row.score
         # A mean may reach the threshold although a case does not.
-        failing = f", {plural(row.failed, 'case')} {'above' if row.at_most else 'below'}" if row.failed else ""
-        text = f"{short_name(row.name)} {'mean ' * bool(row.failed)}{score} (needs {row.threshold}{failing})"
+        text = f"{short_name(row.name)} {'mean ' * bool(row.failed)}{score} ({row.needed})"
         if lines[-1] and len(f"  {lines[-1]}   {text}") + 16 * (number < len(rows) - 1) > width:
             if len(lines) == most:
                 lines[-1] += f"   and {len(rows) - number:,} more"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent_eval.core.reason import NO_REASON
-from agent_eval.core.text import first_line, listed, plural
+from agent_eval.core.text import first_line, listed, plural, share
 from agent_eval.gate.outcome import has_crashed, has_timed_out, is_unanswered
 from agent_eval.report.views.numbers import duration_text, measurement_text, score_text, threshold_text
 from agent_eval.results import CaseComparison, CaseReport, MetricReport, RunReport
@@ -46,6 +46,15 @@ class MetricRow:
         low, high = self.thresholds[0], self.thresholds[-1]
         shown = threshold_text(low, at_most=self.at_most)
         return shown if low == high else f"{shown} to {threshold_text(high)}"
+
+    @property
+    def needed(self) -> str:
+        """What each case needs; if some don't reach it, how many: `needs 0.80`, `1 of 9 cases below 0.80`."""
+        if not self.failed:
+            return f"needs {self.threshold}"
+        side = "above" if self.at_most else "below"
+        limit = self.threshold.removeprefix("at most ")
+        return f"{share(self.failed, self.passed + self.failed, 'case')} {side} {limit}"
 
     @property
     def score(self) -> str:
