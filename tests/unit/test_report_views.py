@@ -22,11 +22,17 @@ from agent_eval.models.protocol import ModelUsage
 from agent_eval.models.usage import UsageEntry
 from agent_eval.report.phrases import case_details, change_label, suite_lines
 from agent_eval.report.phrases._headline import headline
-from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.renderers import summary_markdown
 from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, usage_line, usage_report
 from agent_eval.report.views.case import case_view, findings, reason_lines, rows
-from agent_eval.report.views.digest import close_vote_notes, metric_rows, not_run_groups
+from agent_eval.report.views.digest import (
+    backend_notes,
+    close_vote_notes,
+    metric_rows,
+    missing_verdict_notes,
+    not_run_groups,
+    truncation_notes,
+)
 from agent_eval.report.views.grouping import View, view_of
 from agent_eval.report.views.numbers import (
     count_text,

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections import Counter
 
-from agent_eval.gate.outcome._cases import Groups, Lookups, Outcome, Trend, change_counts, shown_word
-from agent_eval.gate.outcome._errors import (
+from agent_eval.gate.outcome._cases import (
     NEVER_RAN,
     Cause,
+    Groups,
+    Lookups,
+    Outcome,
+    Trend,
     causes,
+    change_counts,
     has_cause,
     has_crashed,
     has_timed_out,
     is_unanswered,
     log_of,
     never_ran,
+    shown_word,
 )
 from agent_eval.gate.outcome._headline import further_reasons, headline_of
 from agent_eval.gate.outcome._steps import again_helps, can_accept, next_of

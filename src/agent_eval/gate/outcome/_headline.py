@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agent_eval.core.text import shorten
-from agent_eval.gate.outcome._cases import Groups, Lookups, behind, change_counts
-from agent_eval.gate.outcome._errors import NEVER_RAN, has_crashed, has_timed_out, is_unanswered, never_ran
+from agent_eval.gate.outcome._cases import (
+    NEVER_RAN,
+    Groups,
+    Lookups,
+    behind,
+    change_counts,
+    has_crashed,
+    has_timed_out,
+    is_unanswered,
+    never_ran,
+)
 from agent_eval.gate.rule_effects import CASES_REMOVED
 from agent_eval.gate.verdict import NO_SECRETS, NOTHING_SCORED
 from agent_eval.results import NOT_COMPARED, SHARD_MISSING, CaseReport, Change, Reason, RunReport, Totals

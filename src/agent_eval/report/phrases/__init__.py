@@ -25,7 +25,6 @@ from agent_eval.report.phrases._causes import (
     place_reference,
 )
 from agent_eval.report.phrases._headline import headline, headline_status, other_reasons
-from agent_eval.report.phrases._judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.phrases._next import Step, ToRun, next_step, next_text, sentence
 from agent_eval.report.phrases._significance import (
     case_details,
@@ -40,6 +39,7 @@ from agent_eval.report.phrases._significance import (
     why_not_passed,
 )
 from agent_eval.report.phrases._words import as_often, evidence, lacking, parts
+from agent_eval.report.views.digest import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.report.views.grouping import NO_NAME, View, branch_name
 from agent_eval.results import CaseDecisionReport, CaseReport, ComparisonReport, Facts, Reason, RunReport
 from agent_eval.results.outcome import RunOutcome
