@@ -32,10 +32,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from simulated_pulls import MIXES, Cell, Floats, World, play
 
-from agent_eval.gate.history._drift import drift
 from agent_eval.gate.history.records import KEEP
-from agent_eval.gate.stats.exact_tests import wilson
+from agent_eval.results.exact_tests import wilson
 from agent_eval.results.history import CaseHistory, HistoryRecord, HistoryReport
+from agent_eval.results.trend import drift
 
 DOCS = Path(__file__).with_name("RESULTS.md")
 MEASURED = Path(__file__).with_suffix(".json")

@@ -31,9 +31,10 @@ from agent_eval.results import (
     RunReport,
     RunResult,
     RunScore,
+    StoredCase,
     TurnEvidence,
+    write_lines,
 )
-from agent_eval.runner import StoredCase, write_lines
 
 WORDS = (Path(__file__).parent.parent / "docs" / "statistics.md").read_text("utf-8").split()
 

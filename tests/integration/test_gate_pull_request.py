@@ -17,8 +17,7 @@ from golden_files import check
 from pull_requests import BOT, Lab
 
 from agent_eval.core.content import text_of
-from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, Recording
-from agent_eval.runner import StoredCase, StoredLines
+from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, Recording, StoredCase, StoredLines
 
 # The gate on pull requests, from end to end: real git, real agents, and a GitHub that is held to its description.
 

@@ -27,8 +27,7 @@ from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, 
 from agent_eval.agents.sandbox import Sandbox
 from agent_eval.agents.servers._agent import ServerAgent
 from agent_eval.core.content import text_of, user_message
-from agent_eval.results import BASE_RECORDINGS, Recording
-from agent_eval.runner import StoredLines
+from agent_eval.results import BASE_RECORDINGS, Recording, StoredLines
 
 # `agent-eval run --agent adk:URL` as a process: exit codes, headers, masking, what a pull request can't do.
 

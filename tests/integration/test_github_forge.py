@@ -14,7 +14,7 @@ from fake_github import Comment, FakeGitHub, Fault, Pull, Run, State, forbidden,
 from github_clock import Clock, client
 from golden_files import check
 
-from agent_eval.forge import ACCEPT_RULES, Bound, Claim, Posted, RunStamp
+from agent_eval.forge import Bound, Claim, Posted, RunStamp
 from agent_eval.forge import Comment as NewComment
 from agent_eval.github import runs
 from agent_eval.github._activity import activity
@@ -22,6 +22,7 @@ from agent_eval.github.comments import ACTIONS_LOGIN, LONGEST, marked, read_mark
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.events import GitHubEvent
 from agent_eval.github.forge import GitHub, bind
+from agent_eval.results import ACCEPT_RULES
 
 # One comment, whatever happens on the way: the mechanics of posting, against the stand-in for GitHub.
 

@@ -52,12 +52,12 @@ from agent_eval.baseline.reader import incomplete, read_report
 from agent_eval.core.recording import RunError
 from agent_eval.gate.pairing import pair_up
 from agent_eval.pipeline._regression import pair_with_base
-from agent_eval.results import Recording
+from agent_eval.results import Recording, StoredLines
 from agent_eval.results._merge import WITHOUT_KEY
 from agent_eval.results.comparison import BaselineSource
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.report import SCORING_VERSION, CaseReport, FileReport, Origin, Reason, RunReport, RunResult
-from agent_eval.runner import Plan, StoredLines
+from agent_eval.runner import Plan
 from agent_eval.settings.parsers import parse_order
 
 # The order of sources, what came of them, and who may record.

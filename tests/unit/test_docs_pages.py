@@ -38,11 +38,9 @@ from agent_eval.evalset.metric_runner import MetricFailureKind
 from agent_eval.evalset.models import METRICS
 from agent_eval.forge import Event, RunStamp
 from agent_eval.gate import evaluation, verdict
-from agent_eval.gate.history._drift import ALPHA, CASE_ALPHA
 from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTICE_DAYS, Gate, case_matcher
 from agent_eval.gate.regression import _decide, sequential
 from agent_eval.gate.stats import bets, families, suspects
-from agent_eval.gate.stats.exact_tests import wilson
 from agent_eval.gate.verdict import EXIT_CODES, decide
 from agent_eval.github import _activity as activities
 from agent_eval.github._activity import activity
@@ -51,10 +49,13 @@ from agent_eval.github.events import GitHubEvent
 from agent_eval.pipeline import recording_refused
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.report.renderers.outputs import OUTPUTS
+from agent_eval.results import NOTHING_SCORED
 from agent_eval.results._merge import WITHOUT_KEY, merge
+from agent_eval.results.exact_tests import wilson
 from agent_eval.results.folder import FILES, JOURNAL
 from agent_eval.results.origin import CaseWord
 from agent_eval.results.report import SHARD_MISSING, CaseReport, CaseStatus, MetricStatus
+from agent_eval.results.trend import ALPHA, CASE_ALPHA
 from agent_eval.runner import execution
 from agent_eval.settings import SETTINGS, Setting, Settings, read_settings
 from agent_eval.settings import _policy_file as policy_file
@@ -394,7 +395,7 @@ def listed() -> Iterator[tuple[str, object, object]]:
     yield "failures", sorted(described), sorted({*map(str, ours), *CODES.values(), TEMPLATE_CODE})
     yield "statuses of a metric", {*first_column(VERDICT, "## A metric")}, {*get_args(MetricStatus)}
     yield "statuses of a case", {*first_column(VERDICT, "## A case and its runs")}, {*get_args(CaseStatus)}
-    nothing = {verdict.NOTHING_SCORED, verdict.NOTHING_GATED, verdict.NO_CASE_PASSES, "advisory"}
+    nothing = {NOTHING_SCORED, verdict.NOTHING_GATED, verdict.NO_CASE_PASSES, "advisory"}
     caveats = {code for row in rows(section(VERDICT, "## When nothing was evaluated")) for code in codes(row[2])}
     yield "caveats", caveats & nothing, nothing
     exits = {row[1].strip("`"): int(row[0].strip("`")) for row in rows(section(VERDICT, "## Exit codes"))}

@@ -19,9 +19,7 @@ from agent_eval.gate.agent_sources import MAX_FILE, Sources, source_hash
 from agent_eval.gate.cause_evidence import Before
 from agent_eval.gate.changed_here import HeadCode, note_changed_here
 from agent_eval.gate.changed_lines import Edit, changed_code, changed_lines, edits, within
-from agent_eval.gate.history._drift import drift, flakiness
 from agent_eval.gate.history.records import KEEP
-from agent_eval.gate.stats.exact_tests import pass_rates
 from agent_eval.report.phrases import drift_notices, pass_rates_notices
 from agent_eval.results import (
     AgentFacts,
@@ -33,7 +31,9 @@ from agent_eval.results import (
     Place,
     ToolFacts,
 )
+from agent_eval.results.exact_tests import pass_rates
 from agent_eval.results.history import HistoryReport
+from agent_eval.results.trend import drift, flakiness
 
 # The code behind a tool, found by parsing: what it uses, in which lines, and which of them a pull request changes.
 

@@ -17,9 +17,9 @@ from golden_files import as_lines, check, names_in, plain, rounded
 
 from agent_eval.gate.regression.gathering import Before, held_against
 from agent_eval.gate.regression.sequential import next_step
-from agent_eval.gate.stats.decision import Budget, ConfirmOnBase, MetricRule, Rules, Runs, usual_extra_runs
-from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
-from agent_eval.results import DecisionReport
+from agent_eval.gate.stats.decision import Budget, ConfirmOnBase, MetricRule, Rules, usual_extra_runs
+from agent_eval.gate.stats.samples import CaseEvidence, Series
+from agent_eval.results import PASS, DecisionReport, Runs
 
 YES, NO = 1.0, 0.0
 Draw = Callable[[str, str], float | Mapping[str, float]]

@@ -231,6 +231,7 @@ def test_size__exceeded_budget_fails(tmp_path: Path, name: str, budget: int, sta
 
 VIOLATIONS = {
     "Imports go downwards": ("agent_eval/core/text.py", "agent_eval.runner"),
+    "Agents and results do not know each other": ("agent_eval/results/folder.py", "agent_eval.agents.driver"),
     "Imports of the workbench go downwards": (
         "agent_eval_workbench/sources/cases.py",
         "agent_eval_workbench.commands.edit",

@@ -50,12 +50,20 @@ from agent_eval.pipeline._part import _shares, part_verdict
 from agent_eval.pipeline._regression import Base, Confirmation, notable_cases, pair_with_base, store_baseline_recordings
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import Preparation, RunContext
-from agent_eval.results import BASELINE_RECORDINGS, AgentFacts, AgentTree, Recording, RunError, RunReport, ShardReport
+from agent_eval.results import (
+    BASELINE_RECORDINGS,
+    AgentFacts,
+    AgentTree,
+    Recording,
+    RunError,
+    RunReport,
+    ShardReport,
+    StoredLines,
+)
 from agent_eval.results.comparison import BaselineReport, BaselineStep
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import SCORING_VERSION
-from agent_eval.runner import StoredLines
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
 from agent_eval.settings import read_settings

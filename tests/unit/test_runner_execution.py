@@ -30,9 +30,9 @@ from agent_eval.criteria._trajectory import ToolTrajectory
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Relabelled, Result, Scored, TurnFinding
 from agent_eval.criteria.registry import INFORMATIONAL
 from agent_eval.evalset.models.schema import EvalCase
-from agent_eval.results import CaseReport, Reason, RunError
+from agent_eval.results import CaseReport, Reason, RunError, write_lines
 from agent_eval.runner.execution import Progress
-from agent_eval.runner.journal import Journal, write_lines
+from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import PlannedCase
 from agent_eval.runner.scoring import report_not_run, report_run
 

@@ -31,23 +31,19 @@ from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.models.schema import ConversationScenario, CriterionConfig, EvalCase, LoadedFile
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.usage import Price
-from agent_eval.results import Recording, RunResult
+from agent_eval.results import Recording, RunResult, StoredCase, StoredLines, stored_index, write_lines
 from agent_eval.runner import (
     RecordedSeconds,
     Shard,
-    StoredCase,
-    StoredLines,
     case_lines,
     parse_shard,
     partition,
     recorded_seconds,
     split_hash,
-    stored_index,
     weigh,
 )
 from agent_eval.runner.cost_estimate import Range, estimate
 from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, function_source, metric_identity
-from agent_eval.runner.journal import write_lines
 from agent_eval.runner.partition import Unit
 from agent_eval.runner.plan import Plan, PlannedCase, make_plan
 from agent_eval.runner.sources import source_fingerprint

@@ -33,13 +33,12 @@ from agent_eval.report.html import unpacked
 from agent_eval.report.renderers import results_pieces
 from agent_eval.report.renderers._case_text import RunView, case_text
 from agent_eval.report.renderers.results_json import results_json
-from agent_eval.results import BASE_RECORDINGS, Origin
+from agent_eval.results import BASE_RECORDINGS, Origin, StoredCase, write_lines
 from agent_eval.results.causes import CauseCounts, CauseData, CauseExample, CauseReport
 from agent_eval.results.conversation import ConversationReport, TurnReport
 from agent_eval.results.report import CaseReport, RunReport, TurnEvidence
 from agent_eval.runner.conversations import attach_conversations
 from agent_eval.runner.fingerprints import case_fingerprint
-from agent_eval.runner.journal import StoredCase, write_lines
 
 # The command `agent-eval show`.
 

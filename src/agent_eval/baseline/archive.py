@@ -18,8 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.text import harmless, plural
-from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, Recording
-from agent_eval.runner import write_lines
+from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, Recording, write_lines
 
 RESULTS = FILES["results-file"]
 RECORDINGS = FILES["recordings-file"]

@@ -210,8 +210,8 @@ def _quoted(report: RunReport) -> RunReport:
     """The report with its reasons, warnings and notices as quotations: the artifact chooses them, one may be the
     headline, and the others are at the top of the comment.
     """
-    from agent_eval.gate.verdict import NO_SECRETS
     from agent_eval.report.phrases import say
+    from agent_eval.results import NO_SECRETS
 
     reasons = [
         # Its words are ours: the artifact only chooses between two sentences.

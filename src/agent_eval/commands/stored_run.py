@@ -18,8 +18,8 @@ from agent_eval.core.files import read_lines
 from agent_eval.core.selectors import matches, nearby, parse_selector
 from agent_eval.core.text import harmless, plural
 from agent_eval.evalset.models import EvalCase
-from agent_eval.results import DEFAULT, FILES, CaseReport, Recording, RunReport
-from agent_eval.runner import StoredCase, StoredLines, is_content
+from agent_eval.results import DEFAULT, FILES, CaseReport, Recording, RunReport, StoredCase, StoredLines
+from agent_eval.runner import is_content
 
 
 def read_recordings(folder: Path, run_ids: Collection[str]) -> dict[str, Recording]:

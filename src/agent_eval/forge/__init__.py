@@ -5,7 +5,6 @@
 
 from agent_eval.forge.event import Activity, Event, EventError, Host, Kind, Mode, same_repository
 from agent_eval.forge.protocol import (
-    ACCEPT_RULES,
     Acceptance,
     ApiModel,
     Artifact,

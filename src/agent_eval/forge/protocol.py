@@ -196,10 +196,6 @@ class Comment:
                 return False
 
 
-ACCEPT_RULES = "agent-eval: accept rules"
-"""The label's name."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
     """The state of the label."""

@@ -14,6 +14,7 @@ from agent_eval.gate.agent_sources import Definition, Sources
 from agent_eval.gate.cause_evidence import ANSWERS, NONE, ROW, TIED, VALUE, WEAK, WORD, Before, Clues, clues_of, row_of
 from agent_eval.gate.changed_lines import Edit, Lines, edits, within
 from agent_eval.results import (
+    MOST_PLACES,
     AgentChange,
     AgentChangeCode,
     AgentFacts,
@@ -24,7 +25,6 @@ from agent_eval.results import (
     Place,
 )
 
-MOST_PLACES = 10
 _OF_TOOLS = frozenset({"tool-error", "tool-empty", "tool-response", "deadline"})
 """Codes of causes that are about what a tool does."""
 _CALLBACKS = tuple(

@@ -23,10 +23,12 @@ from agent_eval.gate.history import unevaluated
 from agent_eval.gate.pairing import Pairing
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
 from agent_eval.gate.regression import OUTAGE, Gathered, base_differs, quarantine_notes, replayed_scores
-from agent_eval.gate.stats import PASS, Rules
-from agent_eval.gate.verdict import NO_CASE_PASSES, NOTHING_SCORED, Verdict, caveat_of, code_of, decide
+from agent_eval.gate.stats import Rules
+from agent_eval.gate.verdict import NO_CASE_PASSES, Verdict, caveat_of, code_of, decide
 from agent_eval.results import (
     BROKE,
+    NOTHING_SCORED,
+    PASS,
     WITHOUT_KEY,
     CaseDecisionReport,
     CaseReport,

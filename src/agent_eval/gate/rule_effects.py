@@ -7,10 +7,16 @@ from collections.abc import Iterable, Mapping
 from agent_eval.evalset.models import INFORMATIONAL_METRICS, METRICS, LoadedFile
 from agent_eval.gate.policy import AS_HERE, Policy, PolicyReader
 from agent_eval.gate.rule_changes import Changed, RuleChanges
-from agent_eval.results import CaseReport, MetricReport, Reason, Removal, RuleChange, RuleChangesReport
-
-CASES_REMOVED = "cases-removed"
-CASES_REPLACED = "cases-replaced"
+from agent_eval.results import (
+    CASES_REMOVED,
+    CASES_REPLACED,
+    CaseReport,
+    MetricReport,
+    Reason,
+    Removal,
+    RuleChange,
+    RuleChangesReport,
+)
 
 
 def not_scorable(

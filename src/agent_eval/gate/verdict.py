@@ -14,7 +14,9 @@ from typing import Literal
 from agent_eval.evalset.models import METRICS
 from agent_eval.gate.history import is_scored
 from agent_eval.results import (
+    NO_SECRETS,
     NOT_COMPARED,
+    NOTHING_SCORED,
     SHARD_MISSING,
     WITHOUT_KEY,
     CaseReport,
@@ -131,8 +133,6 @@ def exit_code(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], *
     return EXIT_CODES[verdict]
 
 
-NOTHING_SCORED = "nothing-scored"
-"""The code of a run in which no case that gates has a score: it is never `passed`."""
 NOTHING_GATED = "nothing-gated"
 NO_CASE_PASSES = "no-case-passes"
 
@@ -180,8 +180,6 @@ def _can_fail(metric: MetricReport) -> bool:
     return metric.threshold < spec.high if metric.direction == "lower" else metric.threshold > spec.low
 
 
-NO_SECRETS = "no-secrets"
-"""The code of the reason."""
 _WITHOUT_KEY = frozenset({WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"})
 
 

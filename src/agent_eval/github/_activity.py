@@ -19,8 +19,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from agent_eval.core.problem import docs_page
-from agent_eval.forge import ACCEPT_RULES, Activity, Event, Mode, PullRequest
+from agent_eval.forge import Activity, Event, Mode, PullRequest
 from agent_eval.github.events import GitHubEvent, at, branch_of, pull_request_at, sha_at, text_at
+from agent_eval.results import ACCEPT_RULES
 
 _DEPENDABOT = "dependabot[bot]"
 _FROM_DEPENDABOT = frozenset(

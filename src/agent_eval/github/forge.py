@@ -13,11 +13,12 @@ commit. Claims of an artifact can only lead to a refusal, or select one of sever
 from __future__ import annotations
 
 from agent_eval.core.text import harmless
-from agent_eval.forge import ACCEPT_RULES, Acceptance, Bound, Claim, PullRequest, Unbound, WorkflowRun, same_repository
+from agent_eval.forge import Acceptance, Bound, Claim, PullRequest, Unbound, WorkflowRun, same_repository
 from agent_eval.github import comments, runs
 from agent_eval.github.client import GitHubClient
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.runs import get_pull, get_run, open_pulls, pulls_of_head
+from agent_eval.results import ACCEPT_RULES
 
 
 def acceptance(github: GitHubClient, number: int, *, run_id: int | None, started_by_label: bool) -> Acceptance:

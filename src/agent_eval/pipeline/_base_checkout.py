@@ -182,7 +182,7 @@ class BaseCheckout:
 
     def _store(self, journal: Journal) -> None:
         """Keeps the recordings, and removes the journal: the base's runs are not resumed."""
-        from agent_eval.runner import write_lines
+        from agent_eval.results import write_lines
 
         try:
             if self._checkout is not None:

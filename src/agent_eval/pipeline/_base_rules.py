@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from agent_eval.baseline import GitError
 from agent_eval.core.text import first_line
 from agent_eval.evalset.models import LoadedFile, Suite
-from agent_eval.forge import ACCEPT_RULES
 from agent_eval.pipeline._tapes import tape_digests
 from agent_eval.pipeline.ci_context import CIContext
 from agent_eval.pipeline.context import default_model
+from agent_eval.results import ACCEPT_RULES
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices

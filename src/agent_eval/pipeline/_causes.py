@@ -78,7 +78,7 @@ def _runs_of(
 ) -> Callable[[str], CaseRuns]:
     from agent_eval.baseline.archive import StoredRecordings, recorded_lines
     from agent_eval.gate.causes import CaseRuns
-    from agent_eval.runner import stored_index
+    from agent_eval.results import stored_index
 
     stored = (base.recordings if base is not None else None) or StoredRecordings(missing="")
     baseline = stack.enter_context(stored_index(recorded_lines(stored), Recording))

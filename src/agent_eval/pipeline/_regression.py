@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.pairing import Pairing
     from agent_eval.gate.regression import Before, Comparable, Gathered
-    from agent_eval.gate.stats import ConfirmOnBase, Runs
+    from agent_eval.gate.stats import ConfirmOnBase
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.results import (
         BaselineReport,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         HistoryReport,
         NoMoreRuns,
         RunReport,
+        Runs,
     )
     from agent_eval.runner import Plan
 
@@ -162,8 +163,9 @@ class Confirmation:
         """Makes the runs that the statistics ask for until they have an answer."""
         from agent_eval.gate.evaluation import outage
         from agent_eval.gate.regression import MoreEvidence, gather, next_step
-        from agent_eval.gate.stats import Budget, Rules, Runs
+        from agent_eval.gate.stats import Budget, Rules
         from agent_eval.report.phrases import say
+        from agent_eval.results import Runs
 
         # The whole base has just run: it always confirms.
         confirm_on_base = "always" if self.same_day else self.checkout.settings.confirm_on_base
@@ -291,8 +293,7 @@ def decision_report(decision: DecisionReport, gathered: Gathered, history: Histo
         gathered: Its evidence.
         history: The base branch's history. Flaky cases get their failure rate there and the commit it began at.
     """
-    from agent_eval.gate.stats import PASS
-    from agent_eval.results import CaseRunsReport
+    from agent_eval.results import PASS, CaseRunsReport
 
     changed = [case for case in decision.cases if case.word != "unchanged"]
     flaky = _flaky({case.case_id for case in changed if case.metric == PASS}, gathered, history)

@@ -76,7 +76,8 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     """
     from agent_eval.evalset.json import write_text
     from agent_eval.report.renderers import junit_xml, results_pieces, summary_markdown
-    from agent_eval.runner import case_lines, write_lines
+    from agent_eval.results import write_lines
+    from agent_eval.runner import case_lines
 
     _finish(settings.on_inconclusive, report, tapes_missing=recorded is not None and recorded.tapes_missing)
     output = settings.output

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.reason import Facts, NoMoreRuns, Note, Numbers, Reason
+from agent_eval.core.reason import Facts, NoMoreRuns, Numbers, Reason
 from agent_eval.core.recording import RecordedScores, Recording, RunError, ToolUse, Usage, Waited
 from agent_eval.results.folder import (
     BASE,
@@ -29,7 +29,17 @@ from agent_eval.results.folder import (
     remove_logs,
     why_unwritable,
 )
-from agent_eval.results.origin import GateMode, Origin, VerdictValue
+from agent_eval.results.origin import (
+    ACCEPT_RULES,
+    CASES_REMOVED,
+    CASES_REPLACED,
+    NO_SECRETS,
+    NOTHING_SCORED,
+    PASS,
+    GateMode,
+    Origin,
+    VerdictValue,
+)
 
 if TYPE_CHECKING:
     # What type checkers read; at run time `__getattr__` finds the names.
@@ -40,8 +50,9 @@ if TYPE_CHECKING:
     from agent_eval.results.decision import *
     from agent_eval.results.history import *
     from agent_eval.results.report import *
+    from agent_eval.results.stored_lines import *
 
-_MODULES = ("report", "_merge", "causes", "comparison", "conversation", "decision", "history")
+_MODULES = ("stored_lines", "report", "_merge", "causes", "comparison", "conversation", "decision", "history")
 """Imported in this order when a name is used that is not imported above."""
 
 if not TYPE_CHECKING:

@@ -44,6 +44,7 @@ AgentChangeCode = Literal[
     "agent-added",
     "agent-removed",
 ]
+MOST_PLACES = 10
 
 
 class Place(WireModel):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -136,3 +138,20 @@ class DecisionReport(WireModel):
     """The probability that a pull request without any effect fails."""
     extra_runs: int = 0
     """Confirmation runs of both sides."""
+
+
+RunsFor = Literal["suspects", "suite", "retrials", "base-error", "base-stored"]
+"""What runs are for: to confirm suspected regressions; to see whether the suite got worse as a whole; to repeat
+failures that can't be compared; to see whether the base branch's agent has an error, too; to check the base's stored
+runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """Runs to make and to add to the samples before the next call."""
+
+    head: Mapping[str, int]
+    """Number of additional confirmation runs, by case id."""
+    base: Mapping[str, int]
+    """Number of runs of the base branch, by case id. They run concurrently with the head's, not all before or after."""
+    why: RunsFor

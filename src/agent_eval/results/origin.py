@@ -1,4 +1,4 @@
-"""The tool and model that made a report, and the words for its verdict."""
+"""The tool and model that made a report, and words that the gate and its reports share."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ CaseWord = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", 
 comparison. worse: significantly worse. suspicious: a suspected regression, not significant. flaky as before: failed,
 but not more often than on the base branch. fixed: no run of the base passed, every run of the head passes, and the
 difference is significant. better: significantly better. unchanged: none of these. See docs/statistics.md."""
+PASS = "pass"  # noqa: S105 - the name of a series
+"""The name of the series of passed (1.0) and failed (0.0) runs. All other series are scores of metrics."""
+CASES_REMOVED = "cases-removed"
+CASES_REPLACED = "cases-replaced"
+NOTHING_SCORED = "nothing-scored"
+"""The code of a run in which no case that gates has a score: it is never `passed`."""
+NO_SECRETS = "no-secrets"
+"""The code of the reason."""
+ACCEPT_RULES = "agent-eval: accept rules"
+"""The label's name."""
 
 
 class Origin(ReportModel):

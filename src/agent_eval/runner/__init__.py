@@ -13,15 +13,7 @@ from agent_eval.runner.fingerprints import (
     metric_identity,
     versioned,
 )
-from agent_eval.runner.journal import (
-    Journal,
-    StoredCase,
-    StoredIndex,
-    StoredLines,
-    case_lines,
-    stored_index,
-    write_lines,
-)
+from agent_eval.runner.journal import Journal, case_lines
 from agent_eval.runner.partition import (
     RecordedSeconds,
     Shard,

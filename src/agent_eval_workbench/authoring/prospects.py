@@ -17,8 +17,8 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless
 from agent_eval.criteria import Criterion, Relabelled, build
 from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, Family, LoadedFile
-from agent_eval.results import FILES, CaseReport, CauseReport, MetricReport, Recording, RunReport
-from agent_eval.runner import StoredCase, is_content
+from agent_eval.results import FILES, CaseReport, CauseReport, MetricReport, Recording, RunReport, StoredCase
+from agent_eval.runner import is_content
 from agent_eval_workbench.authoring.choosing import MOST_RUNS
 from agent_eval_workbench.authoring.expectation import FIELDS, Field, get
 

@@ -1,7 +1,15 @@
 """The base branch's history: stored runs and means, answers, drift."""
 
-from agent_eval.gate.history._drift import CASE_ALPHA, Drift, Flakiness, drift, flakiness
-from agent_eval.gate.history._stored_runs import (
+from agent_eval.gate.history.answers import (
+    agents_by_file,
+    is_scored,
+    never_started,
+    silent_cases,
+    unevaluated,
+    without_silent,
+)
+from agent_eval.gate.history.records import KEEP_ROWS, broken_off, excerpt, extend, join, unfit, within
+from agent_eval.results.stored_runs import (
     MetricKey,
     PassRules,
     StoredMeans,
@@ -16,22 +24,4 @@ from agent_eval.gate.history._stored_runs import (
     stored_rules,
     stored_runs,
 )
-from agent_eval.gate.history.answers import (
-    agents_by_file,
-    is_scored,
-    never_started,
-    silent_cases,
-    unevaluated,
-    without_silent,
-)
-from agent_eval.gate.history.records import (
-    KEEP_ROWS,
-    broken_off,
-    excerpt,
-    extend,
-    join,
-    suite_hash,
-    trend_row,
-    unfit,
-    within,
-)
+from agent_eval.results.trend import CASE_ALPHA, Drift, Flakiness, drift, flakiness, suite_hash, trend_row

@@ -16,9 +16,18 @@ from agent_eval.gate.outcome._cases import (
     is_unanswered,
     never_ran,
 )
-from agent_eval.gate.rule_effects import CASES_REMOVED
-from agent_eval.gate.verdict import NO_SECRETS, NOTHING_SCORED
-from agent_eval.results import NOT_COMPARED, SHARD_MISSING, CaseReport, Change, Reason, RunReport, Totals
+from agent_eval.results import (
+    CASES_REMOVED,
+    NO_SECRETS,
+    NOT_COMPARED,
+    NOTHING_SCORED,
+    SHARD_MISSING,
+    CaseReport,
+    Change,
+    Reason,
+    RunReport,
+    Totals,
+)
 
 _NAME, _MOST_NAMED = 60, 2
 _WHOLE_CAUSES = frozenset({NO_SECRETS, "run-ended-otherwise", SHARD_MISSING, NOT_COMPARED})

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent_eval.gate.outcome._cases import NEVER_RAN, Cause, Lookups, behind, change_counts, has_cause
-from agent_eval.gate.rule_effects import CASES_REMOVED, CASES_REPLACED
-from agent_eval.gate.verdict import NO_SECRETS
 from agent_eval.results import (
+    CASES_REMOVED,
+    CASES_REPLACED,
+    NO_SECRETS,
     NOT_COMPARED,
     SHARD_MISSING,
     WITHOUT_KEY,

@@ -28,10 +28,11 @@ from agent_eval.gate.history import (
 )
 from agent_eval.gate.policy import CaseEntries, MetricPolicy, Policy, PolicyReader
 from agent_eval.gate.regression.retrial import Outcome, Retrial, is_constant_error, outcomes
-from agent_eval.gate.stats import PASS, CaseEvidence, MetricRule, Rules, Series
+from agent_eval.gate.stats import CaseEvidence, MetricRule, Rules, Series
 from agent_eval.results import (
     BROKE,
     FAILED,
+    PASS,
     PASSED,
     SCORING_VERSION,
     CaseDecisionReport,

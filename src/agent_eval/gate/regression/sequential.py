@@ -11,17 +11,15 @@ from agent_eval.gate.regression.retrial import Retrial, next_runs
 from agent_eval.gate.stats import (
     CHECK_RUNS,
     FRESH_COLUMNS,
-    PASS,
     ROUND,
     Budget,
     CaseEvidence,
     Family,
     MetricRule,
     Rules,
-    Runs,
     Suspect,
 )
-from agent_eval.results import CaseDecisionReport, DecisionReasonReport, DecisionReport
+from agent_eval.results import PASS, CaseDecisionReport, DecisionReasonReport, DecisionReport, Runs
 
 _BATCHES = (2, 4, 7, 11)
 """Fresh runs of a suspected regression after each round, up to `Rules.confirm_runs`."""

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent_eval.gate.stats.exact_tests import dealt, permutation_p, sequential_p, upper_tails
+from agent_eval.results.exact_tests import dealt, permutation_p, sequential_p, upper_tails
 
 if TYPE_CHECKING:
     import numpy as np

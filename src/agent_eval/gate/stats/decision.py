@@ -100,20 +100,3 @@ def usual_extra_runs(cases: int, num_runs: int, *, metrics: int, confirm_on_base
     """
     suites = _SUITES[confirm_on_base] * (1 + metrics) / 2
     return max(round(suites * cases * num_runs), _LEAST_EXTRA)
-
-
-RunsFor = Literal["suspects", "suite", "retrials", "base-error", "base-stored"]
-"""What runs are for: to confirm suspected regressions; to see whether the suite got worse as a whole; to repeat
-failures that can't be compared; to see whether the base branch's agent has an error, too; to check the base's stored
-runs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Runs:
-    """Runs to make and to add to the samples before the next call."""
-
-    head: Mapping[str, int]
-    """Number of additional confirmation runs, by case id."""
-    base: Mapping[str, int]
-    """Number of runs of the base branch, by case id. They run concurrently with the head's, not all before or after."""
-    why: RunsFor

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from agent_eval.gate.stats._screening import Columns, Table, run_level_p, suite_p, suite_scores_p
 from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.decision import Budget, MetricRule, Rules
-from agent_eval.gate.stats.exact_tests import exact_p, holm, permutation_p
 from agent_eval.gate.stats.samples import (
     FRESH_COLUMNS,
     Pair,
@@ -33,6 +32,7 @@ from agent_eval.gate.stats.samples import (
     later_runs,
 )
 from agent_eval.gate.stats.suspects import WORTH_MORE, Suspect
+from agent_eval.results.exact_tests import exact_p, holm, permutation_p
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,9 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-PASS = "pass"  # noqa: S105 - the name of a series
-"""The name of the series of passed (1.0) and failed (0.0) runs. All other series are scores of metrics."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Series:

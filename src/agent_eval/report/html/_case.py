@@ -9,7 +9,6 @@ from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.core.text import plural
 from agent_eval.evalset.models import EvalCase
-from agent_eval.gate.history import flakiness
 from agent_eval.report.html._metrics import case_metrics, reason_of
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._runs import CaseRuns, base_runs, run_facts
@@ -18,6 +17,7 @@ from agent_eval.report.html._turns import excerpt_expected, expected_turns, turn
 from agent_eval.report.views import WAS_REPLAYED, Links, findings, low_turns, reproduce, shown_word
 from agent_eval.results import CaseComparison, CaseHistory, CaseReport, HistoryReport
 from agent_eval.results.origin import CaseWord
+from agent_eval.results.trend import flakiness
 
 _NAME, _LINE, _LOG = 500, 2_000, 20_000
 _USER = 2_000

@@ -7,7 +7,6 @@ from typing import Any
 
 from agent_eval.core.invocation import tool_calls
 from agent_eval.core.text import plural
-from agent_eval.gate.changed_here import MOST_PLACES
 from agent_eval.report.html._case import PageCase
 from agent_eval.report.html._packing import dumped, shown
 from agent_eval.report.html._source import CaseDetail, Facts
@@ -24,7 +23,7 @@ from agent_eval.report.phrases import (
 from agent_eval.report.views import causes as errors
 from agent_eval.report.views import reproduce
 from agent_eval.report.views.digest import with_status
-from agent_eval.results import CauseReport, Place
+from agent_eval.results import MOST_PLACES, CauseReport, Place
 
 _NAME, _LINE, _COMMAND, _MOST = 500, 2_000, 10_000, 50
 

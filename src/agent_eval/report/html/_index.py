@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Any
 
 from agent_eval.core.text import plural
-from agent_eval.gate.history import drift, trend_row
 from agent_eval.report.html._case import PageCase, page_word
 from agent_eval.report.html._causes import Causes, agent_changes
 from agent_eval.report.html._header import about, header
@@ -30,6 +29,7 @@ from agent_eval.results import (
     MetricReport,
     TrendRow,
 )
+from agent_eval.results.trend import drift, trend_row
 
 DATA_VERSION = 1
 _NAME, _LINE = 500, 300

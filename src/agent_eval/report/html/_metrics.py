@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agent_eval.gate.history import stored_runs
 from agent_eval.report.html._packing import json_value, number, shown
 from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.phrases import metric_base_notes
 from agent_eval.results import CaseReport, MetricReport, Reason, RunScore
+from agent_eval.results.stored_runs import stored_runs
 
 _NAME, _LINE, _SIDE = 500, 2_000, 20_000
 _VOTES = frozenset({"judgements", "judgements_left_out"})

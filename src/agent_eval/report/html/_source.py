@@ -26,8 +26,10 @@ from agent_eval.results import (
     HistoryReport,
     Recording,
     RunReport,
+    StoredCase,
+    StoredIndex,
+    stored_index,
 )
-from agent_eval.runner import StoredCase, StoredIndex, stored_index
 
 
 def _no_recordings(_: str) -> Iterable[Recording]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_eval.core.text import first_line, listed, plural, shorten
-from agent_eval.forge import ACCEPT_RULES
 from agent_eval.report.phrases._causes import place_reference, place_text
 from agent_eval.report.phrases._words import as_often, filled
 from agent_eval.report.phrases.rule_changes import base_name
@@ -17,7 +16,7 @@ from agent_eval.report.views import Reference, one_line
 from agent_eval.report.views.digest import case_name
 from agent_eval.report.views.grouping import View
 from agent_eval.report.views.links import file_reference
-from agent_eval.results import Place, Reason
+from agent_eval.results import ACCEPT_RULES, Place, Reason
 
 _MOST_PLACES = 3
 _MOST_FILES = 2

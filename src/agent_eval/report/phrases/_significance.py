@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent_eval.core.text import every, listed, plural, short_name
-from agent_eval.gate.history import CASE_ALPHA, Drift
-from agent_eval.gate.stats import Runs
 from agent_eval.report.views import first_difference, reason_lines
 from agent_eval.report.views.grouping import View
 from agent_eval.report.views.numbers import percent_text, score_text
@@ -20,8 +18,10 @@ from agent_eval.results import (
     FlakinessReport,
     HistoryRecord,
     PassRates,
+    Runs,
     SuiteTestReport,
 )
+from agent_eval.results.trend import CASE_ALPHA, Drift
 
 
 def change_label(case: CaseReport, view: View) -> tuple[str, str]:

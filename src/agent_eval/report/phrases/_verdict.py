@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent_eval.core.text import listed, plural, short_name
-from agent_eval.gate.stats import PASS
 from agent_eval.report.phrases._words import MOST_NAMES, REMEDIES, about, evidence, lacking, names, parts, score
-from agent_eval.results import NoMoreRuns, Numbers
+from agent_eval.results import PASS, NoMoreRuns, Numbers
 
 
 def failed(count: int, total: int) -> str:

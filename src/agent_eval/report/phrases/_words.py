@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from agent_eval.core.text import listed, plural, short_name
-from agent_eval.gate.stats import PASS
-from agent_eval.results import NoMoreRuns, Numbers
+from agent_eval.results import PASS, NoMoreRuns, Numbers
 
 MOST_NAMES = 3
 Words = TypeVar("Words")

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent_eval.core.text import listed, plural, short_name, shorten
-from agent_eval.forge import ACCEPT_RULES
-from agent_eval.results import ABSENT, RuleChange, RuleChangesReport, RunReport
+from agent_eval.results import ABSENT, ACCEPT_RULES, RuleChange, RuleChangesReport, RunReport
 
 _MOST_NAMES = 3
 

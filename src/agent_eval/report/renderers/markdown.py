@@ -17,7 +17,6 @@ from markupsafe import Markup
 
 from agent_eval.core.text import plural, shorten
 from agent_eval.gate.outcome import change_counts
-from agent_eval.gate.verdict import NO_SECRETS
 from agent_eval.report.markup import baseline_sentence, code, commit, fence, html_prose, link, linked, place, prose
 from agent_eval.report.phrases import (
     Step,
@@ -63,7 +62,7 @@ from agent_eval.report.views import (
 )
 from agent_eval.report.views.examples import SharedCause, acted_before, example_of, shared_causes
 from agent_eval.report.views.links import case_reference
-from agent_eval.results import CaseReport, ComparisonReport, RunReport
+from agent_eval.results import NO_SECRETS, CaseReport, ComparisonReport, RunReport
 
 if TYPE_CHECKING:
     from jinja2 import Environment
