@@ -156,8 +156,6 @@ def cells() -> Iterator[Cell]:
     yield row("5 stored runs", THREE, World(depth=5), goal="at least .61")
     yield row("10 stored runs", NOTHING, World(depth=10))
     yield row("10 stored runs", THREE, World(depth=10), goal="")
-    yield row("no stored run", NOTHING, World(depth=0))
-    yield row("no stored run", BROKEN, World(depth=0))
     for depth, group in ((1, "1 stored run, base can't be run"), (3, "3 stored runs, base can't be run")):
         world = World(depth=depth, base_can_run=False)
         yield row(group, NOTHING, world)
@@ -175,6 +173,9 @@ def cells() -> Iterator[Cell]:
         yield row(f"{mix} cases", NOTHING, World(mix=mix), trials=600)
         yield row(f"{mix} cases", BROKEN, World(mix=mix), trials=400)
     yield row("9 of 30 cases changed", NOTHING, World(touched=9), trials=2500)
+    yield row("all 30 cases new or changed", NOTHING, World(touched=30))
+    yield row("all 30 cases new or changed", BROKEN, World(touched=30))
+    yield row("all 30 cases new or changed", THREE, World(touched=30), goal="at least .50")
     pushes = "five pushes of the same pull request"
     yield row(pushes, NOTHING, note=": the fifth fails", pushes=5, trials=600)
     green = "a green push"

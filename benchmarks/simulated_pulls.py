@@ -7,7 +7,7 @@ is allowed. Nothing of the gate is written again here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -285,13 +285,48 @@ def our_gate(
         for index in range(world.touched)
         if not head[PASS][index].all()
     }
-    budget = Budget(extra_runs=cell.allowed, can_run_base=world.rerun or world.base_can_run)
+
+    def draw(head_runs: int, base_runs: int) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        now, then = pull.runs(pull.head, head_runs), pull.runs(pull.base, base_runs)
+        for index in pull.hiccups.nonzero()[0].tolist() if world.hiccup_runs else ():
+            made = len(evidence[str(index)].metrics[PASS].head_confirm)
+            now[PASS][index, : max(world.hiccup_runs - made, 0)] = 0.0
+        return now, then
+
+    return settle(
+        evidence, retrials, cell.rules, draw, allowed=cell.allowed, can_run_base=world.rerun or world.base_can_run
+    )
+
+
+Draw = Callable[[int, int], tuple[Mapping[str, Floats], Mapping[str, Floats]]]
+"""Makes so many runs of every case of head and base, by metric."""
+
+
+def settle(
+    evidence: dict[str, CaseEvidence],
+    retrials: dict[str, Retrial],
+    rules: Rules,
+    draw: Draw,
+    *,
+    allowed: int,
+    can_run_base: bool,
+) -> Push:
+    """Makes the runs that the gate asks for, until it has decided.
+
+    Args:
+        evidence: The compared cases by id, the index of each in the tables that are drawn. Receives the runs.
+        retrials: The failed cases that can't be compared. Receives the runs.
+        rules: What the gate is asked to keep.
+        draw: Makes the runs.
+        allowed: Extra runs of both sides together.
+        can_run_base: Whether there is a worktree of the base.
+    """
+    budget = Budget(extra_runs=allowed, can_run_base=can_run_base)
     extra = rounds = 0
     while not isinstance(
-        step := next_step(list(evidence.values()), cell.rules, budget, list(retrials.values())), DecisionReport
+        step := next_step(list(evidence.values()), rules, budget, list(retrials.values())), DecisionReport
     ):
-        now = pull.runs(pull.head, max(step.head.values(), default=0))
-        then = pull.runs(pull.base, max(step.base.values(), default=0))
+        now, then = draw(max(step.head.values(), default=0), max(step.base.values(), default=0))
         for case_id in sorted({*step.head, *step.base}):  # A set has another order in every process.
             index, made, base_made = int(case_id), step.head.get(case_id, 0), step.base.get(case_id, 0)
             extra += made + base_made
@@ -300,9 +335,6 @@ def our_gate(
                 failures = (not value for value in now[PASS][index, :made].tolist())
                 retrials[case_id] = replace(retrial, failed=(*retrial.failed, *failures))
                 continue
-            if pull.hiccups[index]:
-                before_now = len(evidence[case_id].metrics[PASS].head_confirm)
-                now[PASS][index, : max(world.hiccup_runs - before_now, 0)] = 0.0
             series = {
                 name: replace(
                     values,
@@ -314,7 +346,7 @@ def our_gate(
             }
             evidence[case_id] = CaseEvidence(case_id=case_id, metrics=series)
         rounds += 1
-        budget = replace(budget, extra_runs=cell.allowed - extra)
+        budget = replace(budget, extra_runs=allowed - extra)
     outcome: Outcome = step.outcome
     reproduced = set(outcomes(list(retrials.values())).values())
     if "again" in reproduced:

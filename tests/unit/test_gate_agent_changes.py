@@ -593,7 +593,7 @@ def test_drift__the_p_value_is_that_of_all_ways_to_part_the_days(seed: int) -> N
     assert drift(history).p_value == pytest.approx(enumerated(history))
 
 
-DAYS = ["111100000", "1111100100", "0000011111", "1111111111", "11110000", "1"]
+DAYS = ["111100000", "1" * 17 + "000", "1" * 18 + "00", "1111100100", "0000011111", "1111111111", "11110000", "1"]
 HISTORIES = [{"a": "1111100000", "b": "1111110111", "c": "1111111111"}, *({"a": outcomes} for outcomes in DAYS)]
 
 

@@ -55,6 +55,8 @@ class Facts(TypedDict, total=False):
     passed: int
     """Runs that passed."""
     numbers: list[Numbers]
+    since: list[str]
+    """The commits at which its cases began to fail on the base branch; "" where unknown."""
     before: list[str]
     """Ids of cases that ran before."""
     causes: dict[str, int]

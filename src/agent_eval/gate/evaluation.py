@@ -19,11 +19,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Unpack
 
-from agent_eval.gate.history import unevaluated
+from agent_eval.gate.history import flakiness, unevaluated
 from agent_eval.gate.pairing import Pairing
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
 from agent_eval.gate.regression import OUTAGE, Gathered, base_differs, quarantine_notes, replayed_scores
-from agent_eval.gate.stats import Rules
 from agent_eval.gate.verdict import NO_CASE_PASSES, Verdict, caveat_of, code_of, decide
 from agent_eval.results import (
     BROKE,
@@ -222,7 +221,7 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
         *_reason("red-on-base", failed_cases["broken-alike"], phrase="broken-alike"),
         *_reason("red-otherwise", failed_cases["red-otherwise"]),
         *_reason("failed-as-recorded", failed_cases["failed-as-recorded"]),
-        *_not_held_against(as_before, compared.gathered.rules),
+        *_not_held_against(as_before, compared),
         *(_to_reason(reason) for reason in decision.reasons if not reason.blocking),
     ]
     return Verdict(
@@ -243,15 +242,27 @@ def _reason(code: str, about: Sequence[CaseReport], **facts: Unpack[Facts]) -> l
     return [Reason.of(code, **facts)] if about else []
 
 
-def _not_held_against(failed_as_before: Sequence[CaseDecisionReport], rules: Rules) -> list[Reason]:
+def _not_held_against(failed_as_before: Sequence[CaseDecisionReport], compared: Compared) -> list[Reason]:
     groups: dict[str, list[CaseDecisionReport]] = {code: [] for code in _NOT_HELD_AGAINST}
     for word in failed_as_before:
-        groups[_why_not(word, rules.alpha)].append(word)
+        groups[_why_not(word, compared.gathered.rules.alpha)].append(word)
     return [
-        Reason.of(code, count=len(words), numbers=[word.numbers for word in words[:_MOST_NAMES]])
+        Reason.of(
+            code,
+            count=len(words),
+            numbers=[word.numbers for word in words[:_MOST_NAMES]],
+            since=[_broke_at(word.case_id, compared) for word in words if word.broken_on_base],
+        )
         for code, words in groups.items()
         if words
     ]
+
+
+def _broke_at(case_id: str, compared: Compared) -> str:
+    """The commit whose record is the first of the failures that a case has on the base branch; "" if unknown."""
+    pair = compared.gathered.comparable[case_id]
+    broke = flakiness(compared.base, pair.history, pair.rules).broke
+    return broke.commit[:8] if broke is not None else ""
 
 
 def _why_not(word: CaseDecisionReport, alpha: float) -> str:

@@ -33,6 +33,8 @@ ALPHA = 0.01
 of fifteen repositories without any change gets a false alarm within 20 merges; at 0.05 it was more than a third."""
 CASE_ALPHA = 0.01
 """Significance level of the test of a single case."""
+_BROKE = 0.001
+"""The same for the newest runs of a case if all of them failed: three of 20 are enough if the others passed."""
 _SPLITS = 1000
 """With more ways to split the records than this, this many are sampled."""
 
@@ -48,6 +50,8 @@ class Flakiness:
     """95% Wilson interval of the failure rate, 0 to 1."""
     since: HistoryRecord | None
     """The record of its first failure that is kept; None if it never failed."""
+    broke: HistoryRecord | None
+    """The record from which on all its runs failed; None if its newest run passed, or none did."""
 
     @property
     def rate(self) -> float:
@@ -62,7 +66,7 @@ class Flakiness:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseDrift:
-    """A case that passes less often in the newer half of the history."""
+    """A case that passes less often in the newer part of the history."""
 
     case_id: str
     older: tuple[int, int]
@@ -70,6 +74,8 @@ class CaseDrift:
     newer: tuple[int, int]
     p_value: float
     """One-sided p-value of the exact test, which assumes that runs of one day are independent."""
+    since: HistoryRecord
+    """The first record of the newer part: the one after its last pass, or the first of the newer half."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +91,7 @@ class Drift:
     since: HistoryRecord | None
     """The first record of the newer half."""
     cases: tuple[CaseDrift, ...]
-    """Cases with a p-value of at most CASE_ALPHA, the smallest first."""
+    """Cases whose newest runs all failed, or with a p-value of at most CASE_ALPHA, the smallest first."""
 
     @property
     def worse(self) -> bool:
@@ -106,7 +112,9 @@ def flakiness(history: HistoryReport, case: CaseHistory, rules: PassRules | None
     failed = [run for run in runs if run.outcome != PASSED]
     low, high = wilson(len(failed), len(runs))
     since = history.records[failed[0].record] if failed else None
-    return Flakiness(failures=len(failed), runs=len(runs), low=low, high=high, since=since)
+    last = max((at for at, run in enumerate(runs, 1) if run.outcome == PASSED), default=len(runs))
+    broke = history.records[runs[last].record] if last < len(runs) else None
+    return Flakiness(failures=len(failed), runs=len(runs), low=low, high=high, since=since, broke=broke)
 
 
 def drift(history: HistoryReport, *, seed: int = 0) -> Drift:
@@ -120,12 +128,14 @@ def drift(history: HistoryReport, *, seed: int = 0) -> Drift:
     cases = {case.case_id: _by_record(case, count) for case in history.cases}
     named = []
     for case_id, records in cases.items():
-        older, newer = _sum(records[:half]), _sum(records[half:])
-        failures = older[1] - older[0], newer[1] - newer[0]
-        if older[1] and newer[1] and any(failures):
-            p_value = exact_p(failures[1], newer[1], failures[0], older[1])
-            if p_value <= CASE_ALPHA:
-                named.append(CaseDrift(case_id=case_id, older=older, newer=newer, p_value=p_value))
+        last = max((at for at, (passed, _) in enumerate(records, 1) if passed), default=half)
+        for start, alpha in ((last, _BROKE), (half, CASE_ALPHA)):
+            older, newer = _sum(records[:start]), _sum(records[start:])
+            p_value = exact_p(newer[1] - newer[0], newer[1], older[1] - older[0], older[1])
+            if p_value <= alpha:
+                since = history.records[start]
+                named.append(CaseDrift(case_id=case_id, older=older, newer=newer, p_value=p_value, since=since))
+                break
     rates, suite_p = _suite(list(cases.values()), count, half, seed)
     return Drift(
         older=rates[0] if rates else None,

@@ -152,7 +152,7 @@ def _cases(family: Family, unpaid: Unpaid) -> list[CaseDecisionReport]:
                 head_runs=len(head),
                 base_mean=_signed_mean(family, base),
                 base_runs=len(base),
-                broken_on_base=suspect is not None and any(base) and family.fails_on_base(series),
+                broken_on_base=suspect is not None and family.fails_on_base(series),
                 again=word not in _SHOWN and bool(series.head_confirm),
                 p_value=suspect.p_value if suspect is not None and index in family.case_p else better.get(index),
                 p_adjusted=family.case_p.get(index),

@@ -200,9 +200,10 @@ def _runs_of_suspects(families: Sequence[Family]) -> _Requests:
     requests: _Requests = {}
     for family in families:
         for suspect in family.suspects if family.rule.blocking else ():
-            if suspect.active:
+            unseen = family.unseen_today(suspect.index)
+            if suspect.active or unseen:
                 case_id = family.case_ids[suspect.index]
-                head, base = _batch(suspect, today_only=family.fresh_only)
+                head, base = (0, unseen) if unseen else _batch(suspect, today_only=family.fresh_only)
                 previous = requests.get(case_id, ((False, 0.0), 0, 0))
                 requests[case_id] = (
                     max(previous[0], (family.metric == PASS, suspect.worth)),

@@ -153,7 +153,7 @@ class Family:
         both = self.suite_test([both_looks(series, columns, fresh_only=self.fresh_only) for series, columns in looks])
         assert both is not None
         p_value = max(self.fresh_p, min(1.0, both / BOTH_LEVEL), self._newest_p())
-        return max(p_value, self._run_level_p()) if p_value < 1.0 else 1.0
+        return max(p_value, self._run_level_p()) if p_value <= self.alpha else p_value
 
     def _newest_p(self) -> float:
         """The same against the newest base runs alone, at a larger level: those of today, once the base has run."""
@@ -335,7 +335,14 @@ class Family:
 
     def fails_on_base(self, series: Series) -> bool:
         """Whether a case that passed on the base branch once fails there now."""
-        return self._changed_on_base(series) and self._always_fails_on_base(series)
+        return any(series.base) and self._always_fails_on_base(series)
+
+    def unseen_today(self, index: int) -> int:
+        """Base runs of today that a suspected case needs before all others: it failed the newest records there."""
+        series = self.series[index]
+        asked = self.budget.can_run_base and self.rules.confirm_on_base == "auto" and not self.today_only
+        broke = self.binary and any(series.base) and is_red(self._newest(series))
+        return max(CHECK_RUNS - len(series.base_confirm), 0) if asked and broke else 0
 
     def _newest(self, series: Series) -> tuple[float, ...]:
         return series.base[-_NEWEST * max(len(series.head_screen), 1) :]
@@ -351,7 +358,7 @@ class Family:
         newest = self._newest(series)
         older = series.base[: -len(newest)] if newest else ()
         now = (*newest, *series.base_screen, *series.base_confirm)
-        return bool(older) and exact_p(failed(now), len(now), failed(older), len(older)) <= _CHANGED
+        return bool(older) and (is_red(now) or exact_p(failed(now), len(now), failed(older), len(older)) <= _CHANGED)
 
     def _low(self, index: int, series: Series) -> bool:
         """Whether the screening scores are lower than most base scores; only for selecting runs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 
@@ -52,7 +53,7 @@ class Series:
         """The runs that raise suspicion: a result of the previous attempt counts as one that failed."""
         return (*self.head_screen, 0.0) if self.before else self.head_screen
 
-    @property
+    @cached_property
     def is_binary(self) -> bool:
         """Whether all values are zeros and ones."""
         return _BINARY.issuperset(
@@ -65,7 +66,7 @@ _BINARY = frozenset((0.0, 1.0))
 
 def failed(values: Sequence[float]) -> int:
     """The number of failed runs in a series of zeros and ones."""
-    return len(values) - int(sum(values))
+    return values.count(0.0)
 
 
 def is_red(base: Sequence[float]) -> bool:

@@ -245,11 +245,13 @@ def drift_notices(trend: Drift) -> list[str]:
         )
     if trend.cases:
         names = [
-            f"{short_name(case.case_id)} ({_of(case.newer)} lately, {_of(case.older)} before)" for case in trend.cases
+            f"{short_name(case.case_id)} ({_of(case.newer)} since {_named(case.since)}, {_of(case.older)} before)"
+            for case in trend.cases
         ]
         notices.append(
             f"On the base branch {plural(len(trend.cases), 'case')} passed less often lately: "
-            f"{listed(names, _MOST_CASES)}. Chance alone names 1 of {1 / CASE_ALPHA:.0f} cases"
+            f"{listed(names, _MOST_CASES)}. Repair or quarantine there what broke: no pull request is blamed. "
+            f"Chance alone names 1 of {1 / CASE_ALPHA:.0f} cases"
         )
     return notices
 

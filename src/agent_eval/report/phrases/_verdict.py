@@ -213,8 +213,11 @@ def flaky_as_before(numbers: Sequence[Numbers], count: int, base: str) -> str:
     return _not_held_against(f"failed, as it does now and then on {base}", numbers, count, base)
 
 
-def broken_on_base(numbers: Sequence[Numbers], count: int, base: str) -> str:
-    return _not_held_against(f"{'fails' if count == 1 else 'fail'} on {base} today, too", numbers, count, base)
+def broken_on_base(numbers: Sequence[Numbers], count: int, base: str, since: Sequence[str] = ()) -> str:
+    what = _not_held_against(f"{'fails' if count == 1 else 'fail'} on {base} today, too", numbers, count, base)
+    commits = listed(list(dict.fromkeys(filter(None, since))), MOST_NAMES)
+    ends = f", since {commits}. Repair or quarantine {'it' if count == 1 else 'them'} there"
+    return f"{what}{ends if commits else ''}"
 
 
 def red_on_base(numbers: Sequence[Numbers], count: int, base: str) -> str:
