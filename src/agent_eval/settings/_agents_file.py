@@ -14,7 +14,6 @@ from agent_eval.agents.tape_rules import ToolRule, VolatileRule, steady
 from agent_eval.core.patterns import bounded
 from agent_eval.core.problem import Problem
 from agent_eval.core.toml_lines import Path as KeyPath
-from agent_eval.evalset.models.argument_rules import check_rules
 from agent_eval.settings._tables import Fields, TableReader, file_patterns, flag, number, one_of, text
 from agent_eval.settings.parsers import ExpectedError
 
@@ -180,6 +179,12 @@ def _arguments(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _args(value: Any) -> dict[str, Any]:
+    from agent_eval.evalset.models.argument_rules import check_rules  # heavy: pydantic
+
+    return check_rules(value)
+
+
 _OF_TOOLS: Fields = {
     "name": text,
     "match": _arguments,
@@ -189,6 +194,6 @@ _OF_TOOLS: Fields = {
     "miss": one_of("error", "live"),
     "stale": one_of("error", "warn", "live"),
     "depends": file_patterns,
-    "args": check_rules,
+    "args": _args,
 }
 _OF_VOLATILE: Fields = {"agent": text, "pattern": _volatile, "in": one_of("instruction", "contents")}
