@@ -15,10 +15,10 @@ from golden_files import check
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.patterns import LONGEST_WHOLE, bounded
-from agent_eval.criteria._argument_rules import fits
+from agent_eval.criteria._argument_rules import fits, ruled, settled
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models import CriterionConfig, MatchType
-from agent_eval.evalset.models.argument_rules import check_rules
+from agent_eval.evalset.models.argument_rules import check_rules, with_defaults
 from agent_eval.runner.fingerprints import metric_identity
 
 METRIC = "tool_trajectory_avg_score"
@@ -134,13 +134,52 @@ WISHES: dict[str, Wish] = {
         [call("book", at="2026-06-05T08:20:00Z"), call("book", at="2026-06-05T08:30")],
         [call("book", at="2026-06-05T10:00:00Z"), call("book", at="0001-01-01T00:00:00+14:00")],
     ),
-    "of several rules the last one that matches": (
-        {"*": {"*": "ignore"}, "set": {"level": {"tolerance": 1}}, "s*": {"level": {"tolerance": 2}}},
+    "of several rules the most specific one": (
+        {"set": {"level": {"tolerance": 1}}, "s*": {"level": {"tolerance": 2}}, "*": {"*": "ignore"}},
         call("set", level=3, room="a"),
-        [call("set", level=5, room="b")],
-        [call("set", level=6, room="a")],
+        [call("set", level=4, room="b")],
+        [call("set", level=5, room="a")],
+    ),
+    "what is ignored, but for a part of it": (
+        {"find": {"filter.price": "exact", "*": "ignore"}},
+        call("find", filter={"price": 2, "sort": "up"}, page=1),
+        [call("find", filter={"price": 2, "sort": "down"}, page=2), call("find", filter={"price": 2, "more": 1})],
+        [call("find", filter={"price": 3, "sort": "up"}, page=1), call("find", filter={"sort": "up"}), call("find")],
+    ),
+    "a subset with a near number in it": (
+        {"find": {"filter": "subset", "filter.price": {"tolerance": 1}}},
+        call("find", filter={"price": 2}),
+        [call("find", filter={"price": 2.5, "more": 1})],
+        [call("find", filter={"price": 4, "more": 1}), call("find", filter={"more": 1})],
+    ),
+    "each number of a list": (
+        {"plot": {"points": {"tolerance": 0.1}}},
+        call("plot", points=[1.0, 2.0]),
+        [call("plot", points=[1.05, 2.0])],
+        [call("plot", points=[1.05, 2.2]), call("plot", points=[1.0])],
+    ),
+    "long numbers": (
+        {"get": {"id": {"tolerance": 1}}},
+        call("get", id=9007199254740993),
+        [call("get", id=9007199254740992)],
+        [call("get", id=9007199254740995)],
+    ),
+    "a time of day": (
+        {"wake": {"at": {"date_within": "1h"}}},
+        call("wake", at="15:00"),
+        [call("wake", at="15:30")],
+        [call("wake", at="17:00"), call("wake", at="noon")],
     ),
 }
+
+
+def test_rules__of_a_criterion_count_before_those_of_the_tool_in_whatever_order() -> None:
+    tool, own = {"city": "ignore_case", "*": "any"}, {"S": {"city": "exact"}}
+    assert with_defaults(own, {"S": tool}) == {"S": {"city": "exact", "*": "any"}}
+    paris, rome = call("S", city="Paris", day=1), call("S", city="Rome", day=2)
+    for rules in ({"city": "exact", "*": "any"}, {"*": "any", "city": "exact"}):
+        [expected] = ruled([paris], {"S": rules})
+        assert settled(expected, rome) == {"city": "Rome", "day": 1}
 
 
 @pytest.mark.parametrize("name", WISHES)

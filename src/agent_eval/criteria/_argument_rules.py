@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -13,7 +14,7 @@ from typing import Any
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.patterns import LONGEST_WHOLE, bounded
 from agent_eval.criteria._sequences import matching
-from agent_eval.evalset.models.argument_rules import applies, period, relative
+from agent_eval.evalset.models.argument_rules import applies, paths, period, relative, specificity
 
 Rule = str | Mapping[str, Any]
 """See `evalset.models.argument_rules`."""
@@ -23,7 +24,7 @@ class RuledCall(FunctionCall):
     """An expected call with the rules for its args."""
 
     rules: tuple[tuple[str, Any], ...] = ()
-    """The path of an argument, a glob, and its rule; of several that match, the last one counts."""
+    """The path of an argument, a glob, and its rule. The first one that matches counts: see `specificity`."""
 
 
 def ruled(calls: Sequence[FunctionCall], rules: Mapping[str, Mapping[str, Rule]]) -> Sequence[FunctionCall]:
@@ -37,51 +38,83 @@ def ruled(calls: Sequence[FunctionCall], rules: Mapping[str, Mapping[str, Rule]]
 
 
 def _ruled(call: FunctionCall, at: int, rules: Mapping[str, Mapping[str, Rule]]) -> FunctionCall:
-    own = tuple(item for tool, of_tool in rules.items() if applies(tool, call.name, at) for item in of_tool.items())
-    return RuledCall(name=call.name, args=call.args, rules=own) if own else call
+    own = {
+        (tool, path): rule
+        for tool, of_tool in rules.items()
+        if applies(tool, call.name, at)
+        for path, rule in of_tool.items()
+    }
+    # Not in the order of the file: there, two rules that change places would be a change that no comparison sees.
+    ordered = tuple((path, own[tool, path]) for tool, path in sorted(own, key=lambda key: specificity(*key)))
+    return RuledCall(name=call.name, args=call.args, rules=ordered) if own else call
 
 
 def rule_at(call: FunctionCall, path: str) -> Rule | None:
     """The rule for an argument of an expected call, if it has one."""
+    found = _winner(call, path)
+    return None if found is None or found[1] == "exact" else found[1]
+
+
+def _winner(call: FunctionCall, path: str) -> tuple[str, Rule] | None:
     rules = call.rules if isinstance(call, RuledCall) else ()
-    found = next((rule for pattern, rule in reversed(rules) if fnmatchcase(path, pattern)), None)
-    return None if found == "exact" else found
+    return next((rule for rule in rules if fnmatchcase(path, rule[0])), None)
 
 
 def settled(expected: FunctionCall, actual: FunctionCall) -> dict[str, Any] | None:
     """The args of an actual call, with the expected values where a rule accepts the actual ones."""
     if not isinstance(expected, RuledCall):
         return actual.args
-    args: dict[str, Any] = _settled(expected, expected.args or {}, actual.args or {}, "")
+    args: dict[str, Any] = _settled(expected, expected.args or {}, actual.args or {}, "", None)
     if args or expected.args:
         return args
     # Omitted args are not `{}`, unless all that differs is ignored.
     return expected.args if actual.args else actual.args
 
 
-def _settled(call: FunctionCall, expected: Any, actual: Any, path: str) -> Any:
+def _settled(call: FunctionCall, expected: Any, actual: Any, path: str, above: Rule | None) -> Any:
+    """The actual value, and in it the expected ones where a rule accepts the actual ones.
+
+    Args:
+        call: The expected call.
+        expected: The expected value.
+        actual: The actual value.
+        path: Where they are.
+        above: The rule of the object or list that they are in, if they have none of their own.
+    """
     if isinstance(expected, dict) and isinstance(actual, dict):
         result: dict[str, Any] = {}
         for key in [*actual, *(key for key in expected if key not in actual)]:
             inner = f"{path}.{key}" if path else str(key)
-            rule = rule_at(call, inner)
-            if rule == "ignore":
+            winner = _winner(call, inner)
+            rule = above if winner is None else winner[1]
+            sides = [side[key] for side in (expected, actual) if key in side]
+            # A rule for a part of it is more specific than the one for all of it.
+            is_split = any(_winner(call, part) not in (None, winner) for side in sides for part in paths(side, inner))
+            if rule == "ignore" and not is_split:
                 result |= {key: expected[key]} if key in expected else {}
-            elif key in actual and key in expected:
-                fitting = rule is not None and fits(rule, expected[key], actual[key])
-                result[key] = expected[key] if fitting else _settled(call, expected[key], actual[key], inner)
-            elif key in actual:
+            elif len(sides) == 2:
+                result[key] = _value(call, expected[key], actual[key], inner, rule, is_split=is_split)
+            elif key in actual and above not in ("subset", "any"):
                 result[key] = actual[key]
         return result
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
-        return [_settled(call, *pair, path) for pair in zip(expected, actual, strict=True)]
+        pairs = zip(expected, actual, strict=True)
+        return [_value(call, *pair, path, above, is_split=isinstance(pair[0], dict | list)) for pair in pairs]
     return actual
+
+
+def _value(call: FunctionCall, expected: Any, actual: Any, path: str, rule: Rule | None, *, is_split: bool) -> Any:
+    if not is_split and rule is not None and fits(rule, expected, actual):
+        return expected
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return _settled(call, expected, actual, path, rule if is_split else None)
+    return _settled(call, expected, actual, path, rule)
 
 
 def fits(rule: Rule, expected: Any, actual: Any) -> bool:
     """Whether a rule accepts an actual value."""
     if isinstance(rule, str):
-        return _FITS[rule](expected, actual)
+        return _FITS[rule](expected, actual) if rule in _FITS else bool(expected == actual)
     key, value = next(iter(rule.items()))
     return _FITS[key](value, expected, actual)
 
@@ -98,7 +131,7 @@ def _changed(value: Any, change: Callable[[str], str]) -> Any:
         return {key: _changed(item, change) for key, item in value.items()}
     if isinstance(value, list):
         return [_changed(item, change) for item in value]
-    return change(value) if isinstance(value, str) else value
+    return change(unicodedata.normalize("NFC", value)) if isinstance(value, str) else value
 
 
 def _squeezed(text: str) -> str:
@@ -106,14 +139,13 @@ def _squeezed(text: str) -> str:
 
 
 def _within(tolerance: Any, expected: Any, actual: Any) -> bool:
-    pair = (_number(expected), _number(actual))
-    if None in pair:
+    if None in (_number(expected), _number(actual)):
         return False
-    wanted, got = (value or 0.0 for value in pair)
     share = relative(tolerance)
-    allowed = tolerance if share is None else share * abs(wanted)
+    allowed = tolerance if share is None else share * abs(expected)
+    difference = abs(expected - actual)  # of two integers exact, however long they are
     # Decimal fractions are not exact in binary: 1.1 - 1.0 exceeds 0.1 by a rounding error.
-    return abs(wanted - got) <= allowed or math.isclose(abs(wanted - got), allowed, rel_tol=1e-9)
+    return bool(difference <= allowed or (isinstance(difference, float) and math.isclose(difference, allowed)))
 
 
 def _number(value: Any) -> float | None:
@@ -146,18 +178,19 @@ def _date_within(length: str, expected: Any, actual: Any) -> bool:
     wanted, got = _moment(expected), _moment(actual)
     if wanted is None or got is None:
         return False
-    if (wanted.tzinfo is None) is not (got.tzinfo is None):  # One of them has no zone: by the clock on the wall.
-        wanted, got = wanted.replace(tzinfo=UTC), got.replace(tzinfo=UTC)
+    if (wanted.tzinfo is None) is not (got.tzinfo is None):  # One of them has no zone: UTC's.
+        wanted, got = (each if each.tzinfo else each.replace(tzinfo=UTC) for each in (wanted, got))
     return abs(wanted - got) <= period(length)
 
 
 def _moment(value: Any) -> datetime | None:
-    """A date or a time in ISO 8601."""
-    try:
-        moment = datetime.fromisoformat(value.strip())
-        return moment if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, AttributeError, OverflowError):
-        return None
+    """A date, or a time with or without one, in ISO 8601."""
+    for text in (value, f"2000-01-01T{value}") if isinstance(value, str) else ():
+        try:
+            return datetime.fromisoformat(text.strip())
+        except ValueError:
+            continue
+    return None
 
 
 _FITS: Mapping[str, Callable[..., bool]] = {

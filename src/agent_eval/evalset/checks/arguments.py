@@ -14,7 +14,7 @@ from agent_eval.core.selectors import nearby
 from agent_eval.evalset.checks.references import by_config
 from agent_eval.evalset.json import read_document
 from agent_eval.evalset.models import CALL_METRICS, LoadedFile
-from agent_eval.evalset.models.argument_rules import applies
+from agent_eval.evalset.models.argument_rules import applies, paths
 from agent_eval.evalset.parse import did_you_mean
 
 _CODE = "idle-argument-rule"
@@ -65,25 +65,14 @@ def _idle(rules: Mapping[str, Mapping[str, Any]], calls: Calls) -> Iterator[tupl
             hint = did_you_mean(tool.partition("#")[0], tools) if tools else "Remove it."
             yield (tool,), f"There are rules for the args of `{tool}`, but no case expects such a call.", hint
             continue
-        paths = list(dict.fromkeys(path for call in fitting for path in _paths(call.args or {})))
+        known = list(dict.fromkeys(path for call in fitting for path in paths(call.args or {})))
         for path, rule in of_tool.items():
             # What is ignored may be there only in what agents do.
-            if any(fnmatchcase(known, path) for known in paths) or (rule == "ignore" and not nearby(path, paths)):
+            if any(fnmatchcase(each, path) for each in known) or (rule == "ignore" and not nearby(path, known)):
                 continue
-            hint = did_you_mean(path, paths) if paths else "Remove it."
+            hint = did_you_mean(path, known) if known else "Remove it."
             yield (
                 (tool, path),
                 f"There is a rule for `{path}`, but no expected call of `{tool}` has it.",
                 hint,
             )
-
-
-def _paths(args: Any, path: str = "") -> Iterator[str]:
-    if isinstance(args, dict):
-        for key, value in args.items():
-            inner = f"{path}.{key}" if path else str(key)
-            yield inner
-            yield from _paths(value, inner)
-    elif isinstance(args, list):
-        for item in args:
-            yield from _paths(item, path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
@@ -17,6 +17,8 @@ from agent_eval.core.selectors import nearby
 WORDS = ("exact", "ignore", "any", "ignore_case", "ignore_space", "ignore_case_and_space", "subset")
 """Rules without a value."""
 _TOOL = r"^[^#]+(#[1-9][0-9]{0,3})?$"
+_NAME = r"^[^\s#]+$"
+_WILD = frozenset("*?[")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -26,10 +28,36 @@ def applies(tool: str, name: str | None, at: int) -> bool:
     return fnmatchcase(name or "", pattern) and place in ("", str(at))
 
 
+def specificity(tool: str, path: str) -> tuple[bool, bool, int, str, bool, int, str]:
+    """The key that sorts rules, the most specific first: by place, name of the tool, path; globs after names.
+
+    Args:
+        tool: Whose rule it is, e.g. `search#2`.
+        path: The argument's path.
+    """
+    name, _, place = tool.partition("#")
+    return (not place, _is_glob(name), -len(name), name, _is_glob(path), -len(path), path)
+
+
+def _is_glob(pattern: str) -> bool:
+    return bool(_WILD.intersection(pattern))
+
+
+def paths(args: Any, path: str = "") -> Iterator[str]:
+    """The dotted paths of all that is in an object, or in the objects of a list."""
+    if isinstance(args, dict):
+        for key, value in args.items():
+            inner = f"{path}.{key}" if path else str(key)
+            yield inner
+            yield from paths(value, inner)
+    elif isinstance(args, list):
+        for item in args:
+            yield from paths(item, path)
+
+
 def with_defaults(rules: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The rules of a criterion after the defaults, as the last rule that matches counts."""
-    own = {tool: {**defaults.get(tool, {}), **of_tool} for tool, of_tool in rules.items()}
-    return {**{tool: of_tool for tool, of_tool in defaults.items() if tool not in rules}, **own}
+    """The rules of a criterion and the defaults; of both for the same tool and argument, that of the criterion."""
+    return {tool: {**defaults.get(tool, {}), **rules.get(tool, {})} for tool in {**defaults, **rules}}
 
 
 def relative(tolerance: Any) -> float | None:
@@ -125,18 +153,23 @@ def _by_tool(value: Any) -> dict[str, dict[str, Any]]:
     return rules
 
 
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(_NAME, value) is not None
+
+
 def _check_tool_rule(rule: Any) -> dict[str, Any]:
-    kind, value = next(iter(rule.items())) if isinstance(rule, Mapping) and len(rule) == 1 else ("", ())
-    names = isinstance(value, list) and all(isinstance(name, str) and name for name in value)
+    kind: Any = ""
+    value: Any = None
+    if isinstance(rule, Mapping) and len(rule) == 1:
+        [(kind, value)] = rule.items()
+    names = isinstance(value, list) and all(_is_name(name) for name in value)
     if kind in ("before", "success_before"):
-        fits = names and len(value) == 2
+        fits = names and len(value) == 2 and value[0] != value[1]
     elif kind == "at_most":
         limits = list(value.values()) if isinstance(value, Mapping) else []
-        fits = len(limits) == 1 and isinstance(limits[0], int) and not isinstance(limits[0], bool) and limits[0] >= 1
+        fits = len(limits) == 1 and type(limits[0]) is int and limits[0] >= 1 and _is_name(next(iter(value)))
     else:
-        fits = (kind == "some_of" and names and bool(value)) or (
-            kind == "never" and isinstance(value, str) and bool(value)
-        )
+        fits = (kind == "some_of" and names and bool(value)) or (kind == "never" and _is_name(value))
     if not fits:
         raise ValueError(
             'must be one of {"before": ["a", "b"]}, {"success_before": ["a", "b"]}, {"never": "a"}, '
@@ -145,7 +178,7 @@ def _check_tool_rule(rule: Any) -> dict[str, Any]:
     return dict(rule)
 
 
-_TOOL_NAME = {"type": "string", "minLength": 1}
+_TOOL_NAME = {"type": "string", "pattern": _NAME}
 _PAIR = {"type": "array", "items": _TOOL_NAME, "minItems": 2, "maxItems": 2}
 _TOOL_RULES: dict[str, Any] = {
     "before": _PAIR,
@@ -155,6 +188,7 @@ _TOOL_RULES: dict[str, Any] = {
         "type": "object",
         "minProperties": 1,
         "maxProperties": 1,
+        "propertyNames": {"pattern": _NAME},
         "additionalProperties": {"type": "integer", "minimum": 1},
     },
     "some_of": {"type": "array", "items": _TOOL_NAME, "minItems": 1},
