@@ -180,7 +180,7 @@ def test_container_readme__a_push_records_the_baseline_and_a_pull_request_is_com
     assert (results["verdict"], results["gate"], results["baseline"]["source"]) == ("failed", "regressions", "artifact")
     [comment] = github.state.comments_of(7)
     assert comment.body.splitlines()[1].startswith("## ❌ Blocks the merge: 12 regressions "), comment.body
-    assert "`tool_trajectory_avg_score` 1.00 → **" in comment.body, comment.body[:4000]
+    assert "`tool_trajectory_avg_score` mean 1.00 → **" in comment.body, comment.body[:4000]
     page = f"{project.forge.url}/octo/agent/actions/runs/1/artifacts/9"
     assert page in comment.body, comment.body
     assert (uploads / "agent-eval-results-report.html").is_file()
