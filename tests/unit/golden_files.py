@@ -30,6 +30,7 @@ def check(name: str, actual: str) -> None:
 def check_part(file: Path, current: str, expected: str) -> None:
     """Compares a generated part of a file with what it should be; UPDATE_GOLDEN=1 writes it."""
     if os.environ.get("UPDATE_GOLDEN"):
+        assert "PYTEST_XDIST_WORKER" not in os.environ, "run it without -n: workers would write over each other"
         file.write_text(file.read_text("utf-8").replace(current, expected, 1), "utf-8")
     else:
         assert current == expected, "UPDATE_GOLDEN=1 writes it"
