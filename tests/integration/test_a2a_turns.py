@@ -180,6 +180,9 @@ def failures(words: Words) -> dict[str, Play]:
     plays["completed after progress, without streaming"] = play(send=[whole], card=words.card("/", capabilities={}))
     bare = [words.bare_task("working"), words.bare_task("completed", history=ours)]
     plays["completed after progress, polled"] = play([submitted], task=bare)
+    silent = [submitted, status("completed")]
+    plays["completed without an answer, and the server keeps no tasks"] = play(silent, task=[Error(code=-32601)])
+    plays["completed without an answer, and the server is gone"] = play(silent, task=[status_code(503)], timeout=SHORT)
     plays["completed after a login"] = play(
         [status("auth-required", message("Log in."), final=False), works, status("completed")]
     )

@@ -26,6 +26,7 @@ from agent_eval.report.renderers import summary_markdown
 from agent_eval.report.views._usage import bill, case_usage_report, saved_votes, usage_line, usage_report
 from agent_eval.report.views.case import case_view, findings, reason_lines, rows
 from agent_eval.report.views.digest import (
+    MetricRow,
     backend_notes,
     close_vote_notes,
     metric_rows,
@@ -405,3 +406,20 @@ def test_notes__beside_the_scores() -> None:
         lines.append(f"{name}:")
         lines += [f"  {line!r}" for line in (said_of_it if isinstance(said_of_it, list) else [said_of_it])]
     check("golden_notes.txt", "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "failed", "at_most", "said"),
+    [
+        ((0.8,), 0, False, "needs 0.80"),
+        ((0.8,), 1, False, "1 of 9 cases below 0.80"),
+        ((0.6, 0.8), 2, False, "2 of 9 cases below thresholds of 0.60 to 0.80"),
+        ((900.0,), 9, True, "9 of 9 cases above 900.00"),
+    ],
+)
+def test_metric_row__says_how_many_cases_do_not_reach_what_they_need(
+    thresholds: tuple[float, ...], failed: int, at_most: bool, said: str
+) -> None:
+    counts = {"passed": 9 - failed, "failed": failed, "not_evaluated": 0, "informational": 0}
+    row = MetricRow(name="metric", thresholds=thresholds, mean=0.5, at_most=at_most, **counts)
+    assert row.needed == said

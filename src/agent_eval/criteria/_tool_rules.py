@@ -38,8 +38,8 @@ class ToolRules:
             kind, value = next(iter(rule.items()))
             turn = _broken_in(kind, value, steps, last)
             if turn is not None:
-                told = Reason.of("tool-rule-broken", kind=kind, names=_names(value), count=_count(value))
-                broken.setdefault(turn, []).append((literal(rule), told))
+                reason = Reason.of("tool-rule-broken", kind=kind, names=_names(value), count=_count(value))
+                broken.setdefault(turn, []).append((literal(rule), reason))
         lost = sum(map(len, broken.values()))
         score = (len(self.rules) - lost) / len(self.rules)
         scores = (*[None] * last, score)  # Of the whole conversation.
@@ -52,7 +52,7 @@ class ToolRules:
                 score=score,
                 expected="\n".join(shown for shown, _ in reasons),
                 actual=list_calls(tool_calls(conversation.actual[turn].intermediate_data)),
-                why=bounded(summary, (told for _, told in reasons)),
+                why=bounded(summary, (reason for _, reason in reasons)),
             )
             for turn, reasons in sorted(broken.items())
         ]

@@ -51,6 +51,7 @@ from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, 
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.problem import docs_page
+from agent_eval.core.recording import Owner
 from agent_eval.core.text import first_line
 from agent_eval.net.retry import UNPROCESSED
 
@@ -306,10 +307,14 @@ class A2aSession:
             await self._poll(reader)
         elif streaming and reader.is_silent and reader.task_id is not None:
             # A stream may lack what the task has: fasta2a 2.1.1 leaves out artifacts that a worker only stores.
-            with contextlib.suppress(AgentFailure):  # Then the stream's end is all that is known.
+            try:
                 snapshot = await agent.call(agent.card.dialect.get_task, reader.task_id)
-                reader.restart()
-                _take(snapshot, reader)
+            except AgentFailure as error:
+                if error.owner is Owner.PROVIDER:  # Nobody knows what the task has.
+                    raise
+                return  # The server keeps no tasks: the stream's end is all that there is.
+            reader.restart()
+            _take(snapshot, reader)
 
     async def _ask(self, message: Json, reader: TaskReader, until: float, *, streaming: bool) -> None:
         """Sends the message once and reads the answer.

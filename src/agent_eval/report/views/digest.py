@@ -49,11 +49,13 @@ class MetricRow:
 
     @property
     def needed(self) -> str:
-        """What each case needs; if some don't reach it, how many: `needs 0.80`, `1 of 9 cases below 0.80`."""
+        """What each case needs; if some don't reach it, how many: `needs 0.80`, `1 of 9 cases below 0.80`,
+        `2 of 9 cases below thresholds of 0.60 to 0.80`.
+        """
         if not self.failed:
             return f"needs {self.threshold}"
         side = "above" if self.at_most else "below"
-        limit = self.threshold.removeprefix("at most ")
+        limit = ("thresholds of " if len(self.thresholds) > 1 else "") + self.threshold.removeprefix("at most ")
         return f"{share(self.failed, self.passed + self.failed, 'case')} {side} {limit}"
 
     @property
