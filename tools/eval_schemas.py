@@ -21,12 +21,12 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from agent_eval.agents.tapes import Tape
-from agent_eval.core.invocation import Invocation, InvocationEvent
+from agent_eval.core.invocation import MEASURED, Invocation, InvocationEvent
 from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalCase, EvalSet
 
 _BASE = "https://raw.githubusercontent.com/org/agent-eval-action/v1/schemas/"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_ONLY_RECORDED = {Invocation: ("spans", "errors", "node_output", "lost_toolsets"), InvocationEvent: ("branch",)}
+_ONLY_RECORDED = {Invocation: MEASURED, InvocationEvent: ("branch",)}
 """Keys of recordings that eval files don't have, by model."""
 _NUMBER_TEXT = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
 _TRUTH_TEXT = r"^([tT]([rR][uU][eE])?|[fF]([aA][lL][sS][eE])?|[yY]([eE][sS])?|[nN]([oO])?|[oO][nN]|[oO][fF][fF]|0|1)$"

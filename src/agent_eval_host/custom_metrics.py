@@ -6,6 +6,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,14 @@ class _Provided(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         exec(compile(self._sources[module.__name__], f"<{module.__name__}>", "exec"), vars(module))  # noqa: S102
+
+
+def takes_states(function: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter for the states of the session, which is ours: ADK passes none."""
+    try:
+        return "session_states" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # Of compiled code.
+        return False
 
 
 class CustomMetrics:

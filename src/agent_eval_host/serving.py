@@ -19,7 +19,7 @@ from typing import Any
 
 from agent_eval_host import lite_llm, mcp_outages
 from agent_eval_host.channel import VERSION, Channel
-from agent_eval_host.custom_metrics import METRIC_MODULES, CustomMetrics
+from agent_eval_host.custom_metrics import METRIC_MODULES, CustomMetrics, takes_states
 from agent_eval_host.described import describe
 from agent_eval_host.errors import UnusableEnvironment, error_data
 from agent_eval_host.frames import where_it_hangs
@@ -29,7 +29,7 @@ from agent_eval_host.model_calls import ModelWatch
 from agent_eval_host.plugin import make_plugin
 from agent_eval_host.tools import ToolWatch
 from agent_eval_host.turns import Turn, running_turn
-from agent_eval_host.values import LONGEST_MESSAGE, cut, dump, text_of
+from agent_eval_host.values import LONGEST_MESSAGE, cut, dump, plain, text_of
 
 EVENT_FIELDS = {
     "id": True,
@@ -59,6 +59,8 @@ _TURN_MODULES = (
     *("google.adk.tools.set_model_response_tool", "google.adk.flows.llm_flows.core._resume", "httpcore"),
 )
 """What ADK imports in the first turn of an LlmAgent. No version has all of them."""
+_LARGEST_STATE = 1_000_000
+"""Characters."""
 _BEAT = 0.25
 """Seconds between two clock checks. A loop that is late by more than this was blocked."""
 
@@ -70,6 +72,21 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) 
     if turn is not None:
         turn.tasks[task] = None
     return task
+
+
+async def _state(runner: Any, user_id: str, session_id: str) -> dict[str, Any] | None:
+    """The session's state, with that of the user and the app, without that of one turn; None if it is unknown.
+
+    Read of the session: not all that changes it is an event of the turn.
+    """
+    try:
+        session = await runner.session_service.get_session(
+            app_name=runner.app_name, user_id=user_id, session_id=session_id
+        )
+        state = {key: plain(value) for key, value in session.state.items() if not str(key).startswith("temp:")}
+        return state if len(json.dumps(state)) <= _LARGEST_STATE else None
+    except Exception:  # Of an object in it that can't be copied, or a session that the agent has deleted.
+        return None
 
 
 class Host:
@@ -286,7 +303,8 @@ class Host:
                     self._channel.notify("event", {"turn": turn.number, "event": dumped})
             if turn.lost_servers:
                 raise ConnectionError  # The answer lacks what these servers would have said.
-            self._channel.answer(turn.number, turn.measured())
+            measured = turn.measured()
+            self._channel.answer(turn.number, {**measured, "state": await _state(runner, user_id, session_id)})
         except asyncio.CancelledError:
             self._channel.refuse(turn.number, "cancelled", "the turn was cancelled")
         except BaseException as error:  # also SystemExit, which ends only this turn
@@ -316,7 +334,8 @@ class Host:
             code = "metric-arguments"
             arguments = self._metrics.arguments(params)
             code = "metric-exception"
-            result = function(*arguments)
+            states = params.get("session_states")
+            result = function(*arguments, session_states=states) if takes_states(function) else function(*arguments)
             if inspect.isawaitable(result):
                 result = await result
             version = getattr(function, "version", "")

@@ -37,6 +37,7 @@ PYTHON_METRICS = {
     "custom: calls": ("newsroom.metrics.calls", {}),
     "custom: texts": ("newsroom.metrics.texts", {}),
     "custom: state": ("newsroom.metrics.state", {}),
+    "custom: session states": ("newsroom.metrics.states", {}),
     "custom: deepeval": ("agent_eval_deepeval.metric", {"metric": "Calls"}),
 }
 JUDGED = "rubric_based_final_response_quality_v1"
@@ -86,6 +87,7 @@ SHOWN = ("Tromso will have rain", "map.png", "Yes, in Tromso.", '"status": "pend
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "trajectory_single_tool_use": {"tool_name": "forecast"},
     "tool_rules": {"rules": [{"some_of": ["forecast"]}, {"never": "forecast"}]},
+    "final_session_state": {"match": "exact"},
     "tool_trajectory_partial": {"strict_args": True},
     "response_similarity": {"algorithm": "levenshtein"},
     "response_facts": {"names": True, "negation": True},
@@ -274,6 +276,7 @@ REFERENCE: dict[str, Outcome] = {
     "trajectory_precision": ALL_BUT_THE_LAST,
     "trajectory_recall": ALL_BUT_THE_LAST,
     "tool_rules": (*[None] * 8, 0.5),
+    "final_session_state": (*[None] * 8, 0.8),
     "trajectory_single_tool_use": (0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
     "tool_trajectory_partial": ALL_BUT_THE_LAST,
     "response_similarity": (0.833, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.323),
@@ -298,6 +301,7 @@ REFERENCE: dict[str, Outcome] = {
     "custom: calls": ALL_BUT_THE_LAST,
     "custom: texts": ALL_BUT_THE_LAST,
     "custom: state": (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 0.0),
+    "custom: session states": (3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 4.0, 4.0, 4.0),
     "custom: deepeval": ALL_BUT_THE_LAST,
 }
 """The turns' scores, in process on google-adk 2.13.0. The eval file expects another call and answer in the last turn
@@ -324,6 +328,11 @@ TABLE = Table(
             where={"criterion": INSTRUCTIONS, "driver": "adk:"},
             expect=(0.333, 0.333),
             cause="the server shows instructions without the session's state",
+        ),
+        Row(
+            where={"criterion": "final_session_state", "driver": "a2a:"},
+            expect="state-not-visible",
+            cause="A2A shows no session",
         ),
         Row(
             where={"criterion": INSTRUCTIONS, "driver": "a2a:"},

@@ -175,6 +175,7 @@ EVENTS = {
 
 GOOD_EVAL_SETS: dict[str, Any] = {
     "no state at the end": with_case(final_session_state={}),
+    "a state that lasts for a turn": with_case(final_session_state={"temp:a": 1}),
     "minimal": with_case(),
     "unknown top key": eval_set(case(), **{"$schema": "x", "color": 1}),
     "camelCase case": eval_set(CAMEL),
@@ -306,6 +307,10 @@ GOOD_CONFIGS: dict[str, Any] = {
             {"some_of": ["e"]},
         ],
     ),
+    "state": {"criteria": {"final_session_state": 1}},
+    "state, by rules": criterion(
+        "final_session_state", match="exact", keys={"cart.total": {"tolerance": 1}, "at": "any"}
+    ),
     "rules for args": criterion(
         "trajectory_recall",
         args={
@@ -350,6 +355,8 @@ BAD_CONFIGS: dict[str, Any] = {
         for name in ("cosine", "rouge3", "rouge", "exact_", 1, None)
     },
     "bad extra": criterion("response_facts", extra="none"),
+    "bad match": criterion("final_session_state", match="all"),
+    "bad rule for a key": criterion("final_session_state", keys={"a": "ignore-case"}),
     "bad args match": criterion("tool_trajectory_avg_score", args_match="superset"),
     **{
         f"tool rules: {rules}": criterion("tool_rules", rules=rules)

@@ -497,6 +497,8 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "match_type": "IN_ORDER",
     "ignore_args": True,
     "args_match": "subset",
+    "match": "exact",
+    "keys": {"a": "any"},
     "args": {"f": {"x": "any"}},
     "rules": [{"never": "f"}],
     "strict_order": False,

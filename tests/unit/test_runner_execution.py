@@ -25,6 +25,7 @@ from agent_eval.core.content import FunctionCall, model_message, text_of, user_m
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.recording import Recording
+from agent_eval.criteria._final_state import FinalState
 from agent_eval.criteria._responses import ResponseMatch
 from agent_eval.criteria._trajectory import ToolTrajectory
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Relabelled, Result, Scored, TurnFinding
@@ -497,6 +498,14 @@ async def test_report_run__tool_calls_that_are_not_visible_are_not_missing() -> 
     assert {metric.name: metric.status for metric in hidden.metrics}["response_match_score"] != "not_evaluated"
 
 
+async def test_report_run__a_state_that_is_not_known_is_no_mistake_of_the_agent() -> None:
+    of = scored_case(FinalState(threshold=1.0), ResponseMatch(threshold=0.0))
+    of = replace(of, case=of.case.model_copy(update={"final_session_state": {"room": "attic"}}))
+    report = await report_run(of, recorded(of, "answer"))
+    reason = report.metrics[0].runs[0].reason
+    assert reason is not None and (report.status, reason.code) == ("errored", "state-not-visible")
+
+
 async def test_scoring__an_unfinished_turn_changes_nothing() -> None:
     of = scored_case(ResponseMatch(threshold=0.5), ToolTrajectory(threshold=1.0), *INFORMATIONAL, turns=2)
     error = RunError(kind="agent-exception", owner="agent", message="boom", turn=1)
@@ -512,7 +521,7 @@ def test_scoring__what_was_not_run_says_why() -> None:
     assert (report.status, report.runs[0].run, report.runs[0].error) == ("not_run", 2, error)
 
 
-async def test_scoring__final_session_state_is_not_compared() -> None:
+async def test_scoring__final_session_state_is_not_compared_without_its_criterion() -> None:
     of = planned("one", "hello")
     other = replace(of, case=of.case.model_copy(update={"final_session_state": {"room": "kitchen"}}))
     assert (await report_run(of, recorded(of, "hello"))) == (await report_run(other, recorded(other, "hello")))

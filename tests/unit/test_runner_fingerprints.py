@@ -68,6 +68,7 @@ VALUES: dict[str, Any] = {
     "intermediate_data": {"tool_uses": [{"name": "fan"}]},
     "app_details": {"agent_details": {"home": {"name": "home"}}},
     "spans": [{"kind": "tool", "start": 0, "end": 1}],
+    "session_state": {"room": 2},
     "errors": [{"code": "429"}],
     "lost_toolsets": [],
     "node_output": True,
@@ -255,6 +256,17 @@ def test_case_fingerprint__what_nothing_reads_does_not_change_a_case(name: str) 
     one, other = SAME[name]
     assert one != other
     assert fingerprint(one) == fingerprint(other)
+
+
+def test_case_fingerprint__the_state_at_the_end_counts_if_a_criterion_reads_it() -> None:
+    def of(**more: Any) -> str:
+        return case_fingerprint(EvalCase.model_validate({**PLAIN, **more}), None, compares_state=True)
+
+    on, off = ({"final_session_state": {"on": value, "temp:x": value}} for value in (True, False))
+    assert of() == fingerprint(PLAIN) == of(final_session_state={"temp:x": 1}) == of(final_session_state=None)
+    assert len({of(), of(**on), of(**off)}) == 3
+    assert is_content(EvalCase.model_validate({**PLAIN, **on}), None, of(**on))
+    assert not is_content(EvalCase.model_validate({**PLAIN, **on}), None, of(**off))
 
 
 def test_case_fingerprint__no_arguments_are_not_empty_ones_as_in_adk() -> None:

@@ -9,6 +9,7 @@ import re
 import sqlite3
 import sys
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,14 @@ from test_fuzzed_inputs import INPUTS, SEED, mutated
 
 from agent_eval.agents.recorded import check_recording
 from agent_eval.commands.start import render_text
-from agent_eval.core.content import text_of
+from agent_eval.core.content import model_message, text_of, user_message
 from agent_eval.core.files import MAX_TEXT
+from agent_eval.core.invocation import Invocation
 from agent_eval.core.problem import has_error
 from agent_eval.evalset.json import eval_set_text, write_text
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models import EvalSet
-from agent_eval_workbench.sources.cases import eval_cases
+from agent_eval_workbench.sources.cases import CaseForm, eval_cases
 from agent_eval_workbench.sources.conformance import LARGEST
 from agent_eval_workbench.sources.reading import Source, read_source
 
@@ -303,6 +305,25 @@ def test_read_source__large_json_lines_are_not_read_into_memory(tmp_path: Path) 
         assert tracemalloc.get_traced_memory()[1] < 2 * MAX_TEXT
     finally:
         tracemalloc.stop()
+
+
+def test_sources__the_state_at_the_end_if_it_is_expected(tmp_path: Path) -> None:
+    """What adk-python #3261 misses: a state that was changed in adk web, or by a tool, gets into the case."""
+    changes = event("home", [{"text": "Done."}], "e-1", actions={"stateDelta": {"lamp": "off"}})
+    source = read(session([*turn("e-1"), changes], state=STATE), tmp_path)
+    [case], _ = eval_cases(source.conversations, form=CaseForm(expect=frozenset({"state"})))
+    assert case.session_input is not None and case.session_input.state == {"room": "attic"}
+    assert case.final_session_state == {"lamp": "off"}
+    [case], _ = eval_cases(source.conversations)
+    assert not case.final_session_state
+    unknown = [
+        replace(
+            source.conversations[0],
+            turns=[Invocation(user_content=user_message("Hi."), final_response=model_message("Hi."))],
+        )
+    ]
+    [_], [problem] = eval_cases(unknown, form=CaseForm(expect=frozenset({"state"})))
+    assert problem.code == "source-state-unknown" and "expects none" in problem.message
 
 
 def test_database__has_a_case_for_each_session(tmp_path: Path) -> None:

@@ -337,3 +337,5 @@ class TurnFacts(HostMessage):
     spans: list[Span] | None = None
     """Each model and tool call; None from an agent that is not in a host of ours."""
     lost_toolsets: list[LostToolset] = Field(default_factory=list)
+    state: dict[str, Any] | None = None
+    """The session's state after a turn that ended; None if it is unknown."""

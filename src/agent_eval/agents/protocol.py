@@ -113,6 +113,8 @@ class SessionRequest:
     """Seconds that a whole turn may take. A turn that begins late in its case has less time."""
     tools: CallDecider | None = None
     """Decides whether tools run and models are asked; None: all of them. For drivers with `Driver.replays_tools`."""
+    reads_state: bool = False
+    """Whether a criterion reads the session's state. A driver that has it at hand gives it anyway."""
     isolated: bool = False
     """Run this session in its own process: it was in flight when another process died."""
 

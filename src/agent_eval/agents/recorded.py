@@ -260,6 +260,8 @@ def _turns(data: bytes) -> list[Invocation]:
     case = EvalCase.model_validate_json(data)
     if case.conversation is None:
         raise ValueError("it is a scenario, which has no answers of an agent")
+    if case.final_session_state and case.conversation:
+        case.conversation[-1].session_state = case.final_session_state
     return case.conversation
 
 

@@ -181,11 +181,17 @@ class Invocation(WireModel):
     """Whether a workflow's node returned a value, and nothing answered. Only of an actual turn; not in ADK's format."""
     lost_toolsets: list[LostToolset] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Of an actual turn. Not in ADK's format."""
+    session_state: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The session's state after an actual turn; None if the agent's interface does not show it. Not in ADK's format."""
+
+
+MEASURED = frozenset({"spans", "errors", "node_output", "lost_toolsets", "session_state"})
+"""What only turns that we recorded have."""
 
 
 def adk_value(turn: Invocation) -> dict[str, Any]:
     """The turn as JSON that ADK's `Invocation` accepts: without what only we record."""
-    value = turn.model_dump(mode="json", exclude_none=True, exclude={"spans", "errors", "node_output", "lost_toolsets"})
+    value = turn.model_dump(mode="json", exclude_none=True, exclude=set(MEASURED))
     data = value.get("intermediate_data") or {}
     for event in data.get("invocation_events", ()):
         event.pop("branch", None)

@@ -40,7 +40,7 @@ _SLASH = r"(?:\\|%(?:25){0,2}5[cC])"
 _AMP = "&(?:amp;|#38;|#x26;){0,2}"
 _LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v"}
 _NAME = re.compile("[A-Za-z_]{1,40}")
-FREE = frozenset({"args", "response", "state"})
+FREE = frozenset({"args", "response", "state", "session_state", "final_session_state"})
 """Keys of protocols, of ADK and of eval files are not masked, even if a secret is spelled the same. Below these, keys
 are the agent's own and masked."""
 

@@ -14,6 +14,7 @@ from agent_eval.criteria.base import (
     TurnFinding,
     Withheld,
     calls_not_visible,
+    reads_state,
     unlabelled,
 )
 from agent_eval.criteria.calls import match_calls

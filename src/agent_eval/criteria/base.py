@@ -228,6 +228,12 @@ class Withheld:
         return NotEvaluated(code=self.code, message=self.message)
 
 
+def reads_state(criterion: Criterion) -> bool:
+    """Whether a criterion reads the session's state. One that is not built in may."""
+    spec = METRICS.get(unlabelled(criterion).name)
+    return spec is None or spec.needs_state
+
+
 def calls_not_visible(criterion: Criterion, conversation: Conversation) -> NotEvaluated | None:
     """Why a criterion can't score a conversation whose tool calls are not known; None if it can."""
     spec = METRICS.get(unlabelled(criterion).name)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from agent_eval.criteria._facts import ResponseFacts
+from agent_eval.criteria._final_state import FinalState
 from agent_eval.criteria._responses import IntermediateSimilarity, ResponseMatch, ResponseSimilarity
 from agent_eval.criteria._similarity import similarity_rules
 from agent_eval.criteria._tool_rules import ToolRules
@@ -108,6 +109,11 @@ def _tool_rules(config: CriterionConfig) -> Criterion:
     return ToolRules(threshold=config.threshold, rules=config.options["rules"])
 
 
+def _final_state(config: CriterionConfig) -> Criterion:
+    exact = config.options.get("match") == "exact"
+    return FinalState(threshold=config.threshold, exact=exact, rules=config.options.get("keys", {}))
+
+
 _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
     "tool_trajectory_avg_score": _tool_trajectory,
     "response_match_score": _response_match,
@@ -118,6 +124,7 @@ _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
     "response_facts": _response_facts,
     "intermediate_response_similarity": _intermediate_similarity,
     "tool_rules": _tool_rules,
+    "final_session_state": _final_state,
     "trajectory_single_tool_use": _single_tool_use,
 }
 

@@ -83,6 +83,12 @@ class MetricCall:
     """None for a scenario."""
     scenario: ConversationScenario | None
 
+    @property
+    def session_states(self) -> list[dict[str, Any] | None] | None:
+        """The session's state after each turn; None if it is not known of any."""
+        states = [turn.session_state for turn in self.actual]
+        return None if all(state is None for state in states) else states
+
 
 class MetricRunner(Protocol):
     """Runs custom metrics in a process with the agent's user and interpreter."""

@@ -192,7 +192,9 @@ def _stubs(files: Iterable[LoadedFile]) -> list[CaseReport]:
             eval_set_id=file.eval_set.eval_set_id,
             eval_id=case.eval_id,
             status="not_run",
-            fingerprint=case_fingerprint(case, file.config.user_simulator_config),
+            fingerprint=case_fingerprint(
+                case, file.config.user_simulator_config, compares_state=file.config.compares_state
+            ),
         )
         for file in files
         for case in file.cases

@@ -13,7 +13,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
 from agent_eval.core.masking import Masker
 from agent_eval.core.text import plural, short_name, shorten
-from agent_eval.criteria import CustomMetric, MetricFailure, error_of, unlabelled
+from agent_eval.criteria import CustomMetric, MetricFailure, error_of, reads_state, unlabelled
 from agent_eval.models import Model
 from agent_eval.results import Recording, RunError
 from agent_eval.runner.fingerprints import session_of
@@ -264,7 +264,6 @@ class Execution:
                 invocations=[],
                 started_at=started_at,
                 duration=0.0,
-                calls_visible=True,
             )
 
         def end() -> Recording:
@@ -357,6 +356,7 @@ class Execution:
                 place=place,
                 turn_limit=min(self.limits.turn_timeout, self.limits.case_timeout),
                 isolated=isolated,
+                reads_state=any(map(reads_state, planned.criteria)),
                 tools=tools,
             )
         )

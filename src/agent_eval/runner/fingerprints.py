@@ -45,7 +45,7 @@ class MetricIdentity:
     fingerprint: str
 
 
-def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None) -> str:
+def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None, *, compares_state: bool = False) -> str:
     """Hash of a case's content: what it asks and expects, so what a run or a criterion reads of it.
 
     A new field of an eval file counts only if it is listed here. Missing, null and empty are the same where the format
@@ -54,11 +54,13 @@ def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None) -> s
     Args:
         case: The case.
         user_config: `user_simulator_config`, on which the simulated user of a scenario depends.
+        compares_state: Whether a criterion reads the expected state, which counts only then.
     """
     scenario = case.conversation_scenario
     simulated = None if scenario is None else [scenario, vars(simulator_options(user_config))]
     turns = [_turn_content(turn) for turn in case.conversation or ()]
-    return _hash([2, session_of(case), simulated, _rubrics(case.rubrics), turns])
+    state = [case.expected_state] if compares_state and case.expected_state else []
+    return _hash([2, session_of(case), simulated, _rubrics(case.rubrics), turns, *state])
 
 
 def session_of(case: EvalCase) -> list[Any]:
@@ -100,7 +102,8 @@ def earlier_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None) -
 
 def is_content(case: EvalCase, user_config: Mapping[str, Any] | None, fingerprint: str | None) -> bool:
     """Whether a stored fingerprint is that of a case's content."""
-    return fingerprint in (case_fingerprint(case, user_config), earlier_fingerprint(case, user_config))
+    with_state = case_fingerprint(case, user_config, compares_state=True)
+    return fingerprint in (case_fingerprint(case, user_config), with_state, earlier_fingerprint(case, user_config))
 
 
 def with_tape(content: str, tape: str) -> str:

@@ -23,7 +23,7 @@ from agent_eval.criteria import (
     unlabelled,
     why_not,
 )
-from agent_eval.evalset.checks import lacks_rubrics
+from agent_eval.evalset.checks import is_idle
 from agent_eval.evalset.models import (
     DEFAULT_JUDGE,
     JUDGED_METRICS,
@@ -234,7 +234,7 @@ def make_plan(
             for config in file.config.criteria
         }
         for case in file.cases:
-            gating = [criteria[config.name] for config in file.config.criteria if not lacks_rubrics(config, case)]
+            gating = [criteria[config.name] for config in file.config.criteria if not is_idle(config, case)]
             skipped = _skip_reason(case, file.config, gating, missing)
             cases.append(
                 PlannedCase(
@@ -250,7 +250,9 @@ def make_plan(
                     criteria=(*gating, *INFORMATIONAL),
                     agent=agent,
                     fingerprint=_fingerprint(case, file.config, agent, fingerprints.get(agent, "")),
-                    content=case_fingerprint(case, file.config.user_simulator_config),
+                    content=case_fingerprint(
+                        case, file.config.user_simulator_config, compares_state=file.config.compares_state
+                    ),
                     identities=identities,
                     skip_reason=None if missing is not None and missing.taped else skipped,
                     skip_live=skipped,

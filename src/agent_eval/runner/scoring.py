@@ -119,11 +119,12 @@ def _revealed(conversation: Conversation, masker: Masker, known: frozenset[str])
     """The conversation with its secrets; None if it has none."""
     turns = [*conversation.actual, *(conversation.expected or ())]
     revealed = [masker.revealed(turn, known) for turn in turns]
-    if all(after is before for after, before in zip(revealed, turns, strict=True)):
+    case = masker.revealed(conversation.case, known)
+    if case is conversation.case and all(after is before for after, before in zip(revealed, turns, strict=True)):
         return None
     count = len(conversation.actual)
     expected = None if conversation.expected is None else revealed[count:]
-    return replace(conversation, actual=revealed[:count], expected=expected)
+    return replace(conversation, case=case, actual=revealed[:count], expected=expected)
 
 
 def _with_scores(masked: Result, exact: Result, conversation: Conversation) -> Result:

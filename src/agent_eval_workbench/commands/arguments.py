@@ -202,7 +202,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
 }
 
 
-EXPECTATIONS = ("calls", "final", "responses", "intermediate")
+EXPECTATIONS = ("calls", "final", "responses", "intermediate", "state")
 MOST_RUNS = 20
 
 
@@ -253,7 +253,7 @@ def _add_case(group: argparse._ArgumentGroup) -> None:
         default=frozenset({"calls", "final"}),
         metavar="LIST",
         help="what the case expects: calls, final (the answer), responses (of tools), intermediate (what is said "
-        "before the answer), separated by commas, or none. Default: calls,final",
+        "before the answer), state (at the end, what has changed), separated by commas, or none. Default: calls,final",
     )
     group.add_argument(
         "--form",

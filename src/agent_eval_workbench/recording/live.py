@@ -275,6 +275,7 @@ class LiveAgent:
             user_id=start.user_id,
             state=start.state,
             turn_limit=self._settings.turn_timeout,
+            reads_state=True,
             tools=None if self._taping is None else self._taping.session(),
         )
         return await self._agent.open(request)

@@ -26,9 +26,9 @@ LONGEST_ID = 40
 """Characters of an eval id that is made of a message."""
 LARGEST_DATA = 200_000
 """Base64 characters of a part with data."""
-EXPECTATIONS = ("calls", "final", "responses", "intermediate")
+EXPECTATIONS = ("calls", "final", "responses", "intermediate", "state")
 """What a case can expect of a turn: the calls, the answer, the responses of tools, and what was said before the
-answer."""
+answer; and of the session what has changed in its state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ def eval_cases(
             continue
         eval_id = _unique(conversation.eval_id or slug(conversation.turns[0].user_content), numbers)
         cases.append(_case(eval_id, conversation, form))
-        problems += _left_out(conversation)
+        problems += _left_out(conversation, form)
     severity = Severity.WARNING if cases else Severity.ERROR
     return cases, [*(replace(problem, severity=severity) for problem in skipped), *problems]
 
@@ -85,6 +85,10 @@ def _case(eval_id: str, conversation: Conversation, form: CaseForm) -> EvalCase:
     if conversation.app_name and conversation.user_id:
         state = {} if conversation.state is None else {"state": dict(conversation.state)}
         fields["session_input"] = SessionInput(app_name=conversation.app_name, user_id=conversation.user_id, **state)
+    if "state" in form.expect:
+        before, after = conversation.state or {}, conversation.turns[-1].session_state or {}
+        changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
+        fields |= {"final_session_state": changed} if changed else {}
     return EvalCase(eval_id=eval_id, conversation=[expected_turn(turn, form) for turn in conversation.turns], **fields)
 
 
@@ -228,10 +232,13 @@ def _asks_nothing(conversation: Conversation) -> Problem | None:
     return None
 
 
-def _left_out(conversation: Conversation) -> Iterator[Problem]:
+def _left_out(conversation: Conversation, form: CaseForm) -> Iterator[Problem]:
     """Warnings about what makes the case differ from what was recorded."""
     parts = [part for turn in conversation.turns for part in turn.user_content.iter_parts()]
     session = f"session `{conversation.session_id}`"
+    if "state" in form.expect and conversation.turns[-1].session_state is None:
+        message = f"The state at the end of {session} is not known, so the case expects none."
+        yield conversation.place.problem(Severity.WARNING, "source-state-unknown", message)
     if any(part.file_data is not None for part in parts):
         message = f"The user of {session} sent a link to a file, which may be gone when the case runs."
         yield conversation.place.problem(Severity.WARNING, "source-file-link", message)

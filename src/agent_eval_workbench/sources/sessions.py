@@ -102,6 +102,10 @@ def conversation_of(
         hint = NODE_OUTPUT if any(event.raw.get("output") is not None for event in session.events) else None
         raise UnusableConversation(session.place, f"Session `{session.session_id}` has no turn with an answer.", hint)
     state, left_out = _initial_state(session, scopes)
+    if session.state is not None:
+        left = ("temp:", _ADAPTER, *_other_scopes(scopes))
+        after = {key: value for key, value in session.state.items() if not key.startswith(left)}
+        turns = [*turns[:-1], turns[-1].model_copy(update={"session_state": after})]
     return (
         Conversation(
             session_id=session.session_id,
@@ -122,14 +126,14 @@ def _initial_state(session: StoredSession, scopes: Collection[str]) -> tuple[Map
     if session.state is None:
         return None, []
     changed = {key for event in session.events for key in event.state_delta}
-    other = {f"{scope}:" for scope in _SCOPES if scope not in scopes}
+    other = _other_scopes(scopes)
     state: dict[str, Any] = {}
     touched: list[str] = []
     scoped: list[str] = []
     for key, value in session.state.items():
         if key.startswith(("temp:", _ADAPTER)):
             continue
-        if key.startswith(tuple(other)):
+        if key.startswith(other):
             scoped.append(key)
         elif key in changed:
             touched.append(key)
@@ -145,6 +149,10 @@ def _initial_state(session: StoredSession, scopes: Collection[str]) -> tuple[Map
         hint = "`--state-scopes app,user` writes it to the case, too."
         problems.append(session.place.problem(Severity.NOTICE, "source-state-scoped", message, hint))
     return state, problems
+
+
+def _other_scopes(scopes: Collection[str]) -> tuple[str, ...]:
+    return tuple(f"{scope}:" for scope in _SCOPES if scope not in scopes)
 
 
 def _keys(keys: Sequence[str]) -> str:

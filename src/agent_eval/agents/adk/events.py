@@ -87,6 +87,7 @@ def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFact
         errors=[error.model_copy(update={"after": before[place]}) for place, error in errors],
         node_output=final is None and bool(read) and read[-1].raw.get("output") is not None,
         lost_toolsets=facts.lost_toolsets,
+        session_state=facts.state,
     )
 
 

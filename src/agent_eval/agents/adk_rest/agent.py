@@ -208,10 +208,16 @@ class AdkRestAgent:
         url = self.client.url.join(f"{self._user_path(user)}/sessions")
         return self._post(url, {"state": dict(state)}, until=until, place=place)
 
+    async def get_session(self, user: str, session: str) -> Reply:
+        """`GET /apps/APP/users/USER/sessions/ID`."""
+        return await self.client.request("GET", self._session_url(user, session))
+
     async def delete_session(self, user: str, session: str) -> Reply:
         """`DELETE /apps/APP/users/USER/sessions/ID`."""
-        url = self.client.url.join(f"{self._user_path(user)}/sessions/{quote(session, safe='')}")
-        return await self.client.request("DELETE", url)
+        return await self.client.request("DELETE", self._session_url(user, session))
+
+    def _session_url(self, user: str, session: str) -> str:
+        return self.client.url.join(f"{self._user_path(user)}/sessions/{quote(session, safe='')}")
 
     def run(
         self, user: str, session: str, message: Content, *, until: float, place: Place | None
@@ -274,8 +280,23 @@ class RestSession:
         except TooLarge as error:
             raise _unreadable(str(error)) from error
         self._turns += 1
-        facts = TurnFacts(started_at=started_at, duration=time.monotonic() - begun, requests=list(self._agent.requests))
+        duration = time.monotonic() - begun
+        state = await self._state(self._id) if self._request.reads_state else None
+        facts = TurnFacts(started_at=started_at, duration=duration, requests=list(self._agent.requests), state=state)
         return self._invocation(events, content, facts)
+
+    async def _state(self, session: str) -> dict[str, Any] | None:
+        """The session's state; None if the server does not show it.
+
+        Read, and not summed up of the events: what `user:` and `app:` had before is part of it.
+        """
+        with contextlib.suppress(HttpFailure, TooLarge, TimeoutError):
+            async with asyncio.timeout(_OPTIONAL_SECONDS):
+                reply = await self._agent.get_session(self._user, session)
+            state = reply.json.get("state") if reply.status == 200 and isinstance(reply.json, dict) else None
+            if isinstance(state, dict):
+                return {key: value for key, value in state.items() if not key.startswith(_UNSAVED)}
+        return None
 
     async def _create(self, until: float) -> str:
         agent, state = self._agent, dict(self._request.state)

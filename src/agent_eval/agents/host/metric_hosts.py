@@ -91,6 +91,7 @@ class MetricHosts:
             "function": call.function,
             "criterion": dict(call.criterion),
             "actual": [adk_value(turn) for turn in call.actual],
+            "session_states": call.session_states,
             "expected": None if call.expected is None else [adk_value(turn) for turn in call.expected],
             "scenario": None if call.scenario is None else call.scenario.model_dump(mode="json", exclude_none=True),
         }

@@ -18,6 +18,7 @@ from agent_eval.evalset.models.argument_rules import applies, paths
 from agent_eval.evalset.parse import did_you_mean
 
 _CODE = "idle-argument-rule"
+_STATE = "final_session_state"
 Calls = Sequence[tuple[int, FunctionCall]]
 """Expected calls with their 1-based places in their turns."""
 
@@ -40,15 +41,29 @@ def idle_rules(
             if criterion.metric in CALL_METRICS
             for problem in _idle(criterion.options["args"], _calls(group))
         ]
+        idle += [
+            (criterion.metric, (name,), f"There is a rule for the key `{name}`, but no case expects it.", hint)
+            for criterion in group[0].config.criteria
+            if criterion.metric == _STATE and (states := _states(group))
+            for (_, name), _, hint in _idle({_STATE: criterion.options["keys"]}, states)
+        ]
         # Read again only for the position, because such problems are rare.
         document = read_document(root / source, source)[0] if idle else None
         if document is not None:
             report = document.error if complete else document.warning
             for metric, keys, message, hint in idle:
-                yield report(_CODE, message, path=("criteria", metric, "args", *keys), key=True, hint=hint)
+                place = "keys" if metric == _STATE else "args"
+                yield report(_CODE, message, path=("criteria", metric, place, *keys), key=True, hint=hint)
     for _, message, hint in _idle(defaults, _calls(files)) if complete else ():
         message = f"[[tool]] of agent-eval.toml: {message}"
         yield Problem(severity=Severity.WARNING, code=_CODE, message=message, hint=hint, file="agent-eval.toml")
+
+
+def _states(files: Sequence[LoadedFile]) -> Calls:
+    """The expected states, each as a call that has it as its args."""
+    return [
+        (1, FunctionCall(name=_STATE, args=case.expected_state)) for file in files for case in file.eval_set.eval_cases
+    ]
 
 
 def _calls(files: Sequence[LoadedFile]) -> Calls:

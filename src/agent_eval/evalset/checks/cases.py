@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from agent_eval.core.content import Content, Part, is_base64
-from agent_eval.core.invocation import IntermediateData, Invocation, Rubric
+from agent_eval.core.invocation import MEASURED, IntermediateData, Invocation, Rubric
 from agent_eval.core.problem import MAX_PROBLEMS, Problem
 from agent_eval.core.selectors import nearby
-from agent_eval.evalset.checks.references import lacks_rubrics, omitted_args, turns_without_references
+from agent_eval.evalset.checks.references import is_idle, omitted_args, turns_without_references
 from agent_eval.evalset.json import JsonPath
 from agent_eval.evalset.models import METRICS, PERSONA_IDS, CriterionConfig, EvalCase, EvalConfig, MetricSpec
 from agent_eval.evalset.parse import EvalFile, check_scenario, check_scenario_with_config, did_you_mean, keys_of
@@ -38,13 +38,6 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
                 "Add a turn, or delete the case.",
             )
         yield from _recorded_keys(file, case, path)
-        if case.final_session_state:
-            yield file.warning(
-                "final-state-not-compared",
-                f"`{case.eval_id}` expects a `final_session_state`, which no criterion compares, in ADK either.",
-                (*path, "final_session_state"),
-                "Expect what shows it, e.g. a tool call or the answer, or remove it.",
-            )
         yield from _odd_messages(file, case, path)
         yield from _persona(file, case, path)
         yield from check_scenario(file, case, path)
@@ -59,7 +52,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
 def _recorded_keys(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
     """Keys of recordings, which ADK rejects in an eval file."""
     for number, turn in enumerate(case.conversation or ()):
-        for key in sorted({"spans", "errors", "node_output", "lost_toolsets"} & turn.model_fields_set):
+        for key in sorted(MEASURED & turn.model_fields_set):
             yield file.error(
                 "unknown-key",
                 f"`{key}` is not a key of an invocation.",
@@ -107,9 +100,24 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
             yield from turns_without_references(file, case.conversation, path, builtin, where)
             yield from islice(omitted_args(file, case.conversation, path, builtin), MAX_PROBLEMS)
             yield from _scenario_missing(file, case, path, specs, where)
-        lacking = [criterion.name for criterion in config.criteria if lacks_rubrics(criterion, case)]
+        if case.expected_state and not any(spec.needs_state for spec in specs):
+            yield file.warning(
+                "final-state-not-compared",
+                f"`{case.eval_id}` expects a `final_session_state`, which no criterion ({where}) compares.",
+                (*path, "final_session_state"),
+                'Add "final_session_state": 1.0 to `criteria`, or remove it.',
+            )
+        lacking = [criterion.name for criterion in config.criteria if is_idle(criterion, case)]
         for spec, criterion in builtin:
-            if criterion.name in lacking and len(lacking) < len(config.criteria) and _judges_another(criterion, file):
+            if spec.needs_state:
+                if len(lacking) == len(config.criteria):
+                    yield file.error(
+                        "needs-reference",
+                        f"`{case.eval_id}` has no `final_session_state`, and no other criterion ({where}) scores it.",
+                        path,
+                        "Add what the session's state has at the end, or another criterion.",
+                    )
+            elif criterion.name in lacking and len(lacking) < len(config.criteria) and _judges_another(criterion, file):
                 yield file.warning(
                     "case-without-rubrics",
                     f"`{spec.name}` ({where}) does not judge `{case.eval_id}`: it has no rubric for this case.",
@@ -121,7 +129,7 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
 
 
 def _judges_another(criterion: CriterionConfig, file: EvalFile) -> bool:
-    return any(not lacks_rubrics(criterion, case) for case in file.cases.values())
+    return any(not is_idle(criterion, case) for case in file.cases.values())
 
 
 def _names(specs: Iterable[MetricSpec]) -> str:
@@ -144,6 +152,7 @@ def _scenario_without_references(
 
 _FOR_SCENARIOS = (
     "tool_rules",
+    "final_session_state",
     "hallucinations_v1",
     "safety_v1",
     "rubric_based_final_response_quality_v1",

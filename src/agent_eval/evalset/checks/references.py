@@ -108,12 +108,15 @@ def _allows_any_args(criterion: CriterionConfig) -> bool:
     return criterion.options.get("args_match") == "subset" and not criterion.options.get("ignore_args")
 
 
-def lacks_rubrics(criterion: CriterionConfig, case: EvalCase) -> bool:
-    """Whether a rubric metric has no rubric for a case: neither its own, nor one in the case or in its turns.
+def is_idle(criterion: CriterionConfig, case: EvalCase) -> bool:
+    """Whether a criterion has nothing to score in a case, which the others decide.
 
-    False for other metrics.
+    A rubric metric without a rubric, neither its own nor one in the case or in its turns; that of the state in a case
+    that expects none.
     """
     spec = METRICS.get(criterion.metric)
+    if spec is not None and spec.needs_state:
+        return not case.expected_state
     if spec is None or spec.rubric_type is None or criterion.options.get("rubrics"):
         return False
     of_turns = [rubric for turn in case.conversation or () for rubric in turn.rubrics or ()]

@@ -227,3 +227,7 @@ ArgumentRules = Annotated[
     WithJsonSchema({"type": "object", "propertyNames": {"pattern": _TOOL}, "additionalProperties": _OF_TOOL}),
 ]
 """By tool, a glob of names or e.g. `search#2`, and by argument: how its value is compared. Not in ADK."""
+KeyRules = Annotated[
+    dict[str, Any], BeforeValidator(check_rules), WithJsonSchema({"type": "object", "additionalProperties": _RULE})
+]
+"""By key, or the path of a value in it."""

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from agent_eval.evalset.models.criterion_options import (
     KEEP_UNKNOWN,
     BaseCriterion,
+    FinalStateCriterion,
     HallucinationsCriterion,
     LlmAsAJudgeCriterion,
     LlmBackedUserSimulatorCriterion,
@@ -64,6 +65,8 @@ class MetricSpec:
     needs_scenario: bool = False
     needs_tool_calls: bool = False
     """Whether the actual tool calls decide the score, which some agents don't show."""
+    needs_state: bool = False
+    """Whether it compares the session's state, which some agents don't show, with that of the case."""
     rubric_type: str | None = None
     """The `type` of the rubrics of cases and turns that apply to this metric; None: it has no rubrics."""
     source: str = "adk"
@@ -112,6 +115,9 @@ METRICS: dict[str, MetricSpec] = {
             needs_tool_calls=True,
         ),
         MetricSpec("tool_rules", Family.DETERMINISTIC, ToolRulesCriterion, source="agent-eval", needs_tool_calls=True),
+        MetricSpec(
+            "final_session_state", Family.DETERMINISTIC, FinalStateCriterion, source="agent-eval", needs_state=True
+        ),
         MetricSpec(
             "tool_trajectory_partial",
             Family.DETERMINISTIC,

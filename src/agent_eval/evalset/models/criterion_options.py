@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from agent_eval.core.invocation import Rubric
 from agent_eval.core.wire import WireModel
-from agent_eval.evalset.models.argument_rules import ArgumentRules, ToolRule
+from agent_eval.evalset.models.argument_rules import ArgumentRules, KeyRules, ToolRule
 from agent_eval.evalset.models.schema import MatchType
 
 KEEP_UNKNOWN = ConfigDict(
@@ -195,6 +195,15 @@ class ToolRulesCriterion(BaseCriterion):
 
     rules: list[ToolRule] = Field(min_length=1)
     """What must hold in the whole conversation."""
+
+
+class FinalStateCriterion(BaseCriterion):
+    """The session's state at the end. Not in ADK."""
+
+    match: Literal["subset", "exact"] = "subset"
+    """`exact`: keys that the case lacks are wrong, at any depth."""
+    keys: KeyRules = Field(default_factory=dict)
+    """How values are compared, by key."""
 
 
 class LlmAsAJudgeCriterion(BaseCriterion):

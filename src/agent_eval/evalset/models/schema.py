@@ -89,7 +89,12 @@ class EvalCase(WireModel):
     rubrics: list[Rubric] | None = None
     """Apply to every turn of the case."""
     final_session_state: dict[str, Any] | None = Field(default_factory=dict)
-    """Read by no criterion, as in ADK."""
+    """Read by the criterion `final_session_state`, which ADK has not."""
+
+    @property
+    def expected_state(self) -> dict[str, Any]:
+        """What is expected of the session's state at the end; not of keys that last for one turn."""
+        return {key: value for key, value in (self.final_session_state or {}).items() if not key.startswith("temp:")}
 
     @model_validator(mode="after")
     def _exactly_one_conversation(self) -> Self:
@@ -150,6 +155,11 @@ class EvalConfig:
     custom_metrics: Mapping[str, Any] = field(default_factory=dict)
     """By the name of the criterion."""
     user_simulator_config: Mapping[str, Any] | None = None
+
+    @property
+    def compares_state(self) -> bool:
+        """Whether `final_session_state` of a case counts."""
+        return any(criterion.metric == "final_session_state" for criterion in self.criteria)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,6 +53,13 @@ def calls_not_visible() -> str:
     )
 
 
+def state_not_visible() -> str:
+    return (
+        "the session's state is not known: A2A does not show it, older recordings lack it, and above 1 MB it is not "
+        "kept. Run the agent in process or with `adk:`, or record it again"
+    )
+
+
 def too_long(turn: int, count: int, total: int, metric: str) -> str:
     return f"turn {turn} has a text of {count:,} characters; {metric} compares up to {total:,}"
 

@@ -57,6 +57,10 @@ def tool_rule_broken(kind: str, names: Mapping[str, int], count: int = 0) -> str
     }.get(kind, f"{tools[0]} was called, which the rule forbids")
 
 
+def state_as_expected(count: int, total: int) -> str:
+    return f"{count:,} of {plural(total, 'key')} as expected"
+
+
 def called_instead(names: Mapping[str, int], more: int = 0) -> str:
     return f"called instead: {_counted(names, more)}"
 

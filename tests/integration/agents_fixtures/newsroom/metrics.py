@@ -55,3 +55,8 @@ def state(_: Any, actual: Sequence[Any], *__: Any) -> EvaluationResult:
     """How many instructions of a turn's agents have a value of the state in them."""
     shown = [[agent.instructions for agent in turn.app_details.agent_details.values()] for turn in actual]
     return _result([float(sum("Nora" in text or "rain" in text for text in turn)) for turn in shown], actual)
+
+
+def states(_: Any, actual: Sequence[Any], *__: Any, session_states: Sequence[dict[str, Any]] = ()) -> EvaluationResult:
+    """How many keys the session's state has after each turn."""
+    return _result([float(len(state)) for state in session_states], actual)
