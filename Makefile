@@ -16,9 +16,9 @@ help: ## Show this list
 demo: ## Gate the example agent: a real ADK agent that needs no key. Passes
 	./entrypoint run examples/home_automation
 
-demo-broken: ## The same eval files on a copy with one broken tool. Fails with exit code 1
-	@./entrypoint run examples/home_automation --agent examples/home_automation_broken || \
-		{ echo; echo "It fails as intended. In this clone, agent-eval is ./entrypoint."; exit 1; }
+demo-broken: ## The same eval files on a copy with one broken tool, which the gate must fail
+	@./entrypoint run examples/home_automation --agent examples/home_automation_broken; code=$$?; \
+		test $$code -eq 1 && echo "\nExit code 1, as intended. In this clone, agent-eval is ./entrypoint."
 
 demo-judged: ## Every ADK criterion, with judges and simulated users from a local server. Passes
 	python3 examples/hotel_concierge/serve.py ./entrypoint run examples/hotel_concierge

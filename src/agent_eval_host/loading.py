@@ -156,7 +156,9 @@ def _pick(module: Any, loop: asyncio.AbstractEventLoop) -> Any:
             module.__agent_eval_kept__ = agent  # its exit stack must not be collected
             agent = agent[0]
     if agent is not None and not isinstance(agent, kinds):
-        raise TypeError(f"`{name}` of {module.__name__} is of type {type(agent).__name__}, not an ADK agent")
+        code = getattr(agent, "__code__", None)
+        where = f"{module.__name__} (line {code.co_firstlineno})" if code is not None else module.__name__
+        raise TypeError(f"`{name}` of {where} is of type {type(agent).__name__}, not an ADK agent")
     return agent
 
 

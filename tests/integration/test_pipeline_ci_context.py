@@ -223,6 +223,8 @@ def test_survey__a_base_ref_that_is_not_there_forbids_the_run(repo: Repo) -> Non
     ci, [problem] = detect_ci_context(settings, ENVIRON)
     assert (problem.code, ci.baseline_request) == ("base-ref-not-found", None)
     assert "origin/mian" in problem.message
+    settings, _ = read_settings(repo.root, flags={"base-ref": "upstream/main"}, secrets=ENVIRON, text=None)
+    assert "Did you mean main?" in str(detect_ci_context(settings, ENVIRON)[1][0].hint), "no such remote here"
     # Nobody asked for a branch by name here: the thresholds decide, as the docs say.
     settings, _ = read_settings(repo.root, flags={"baseline": "rerun"}, secrets=ENVIRON, text=None)
     repo.git("branch", "-m", "trunk")

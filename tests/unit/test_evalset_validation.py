@@ -443,6 +443,35 @@ def test_render_text__notices_that_say_the_same_are_one(tmp_path: Path) -> None:
     assert len(text.splitlines()) < 10 and "A config above" not in text
 
 
+HINTS: dict[str, tuple[Any, Any, list[str], str]] = {
+    "a judge's option outside of its object": (
+        ONE,
+        {"criteria": {"final_response_match_v2": {"threshold": 0.5, "judge_model": "gemini-2.5-pro"}}},
+        [],
+        '`judge_model_options`: {"judge_model": ...}',
+    ),
+    "a metric of DeepEval": (ONE, {"criteria": {"GEval": 0.5}}, [], "custom-metrics/#deepevals-metrics"),
+    "a name of the current format in the legacy one": (
+        [{"query": "a", "expected_tool_use": [{"name": "x", "tool_input": {}}]}],
+        None,
+        [],
+        "Rename `name` to `tool_name`",
+    ),
+    "a case as another argument": (ONE, None, ["a.test.json", "c"], "`a.test.json:c` selects this case"),
+}
+"""An eval file, a config or None, the targets, and what to do."""
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_load_suite__says_what_to_write_instead(name: str, tmp_path: Path) -> None:
+    file, config, targets, words = HINTS[name]
+    write(tmp_path / "a.test.json", file)
+    if config is not None:
+        write(tmp_path / "test_config.json", config)
+    [problem] = load_suite(tmp_path, targets).errors
+    assert words in str(problem.hint)
+
+
 @pytest.mark.parametrize("name", OUR_CONFIGS)
 def test_config_finder__a_mistake_in_a_config_is_an_error(name: str, tmp_path: Path) -> None:
     write(tmp_path / "a.test.json", ONE)

@@ -185,5 +185,6 @@ def _suggestion(name: str, git: Git | GitError) -> str:
     """Suggests branches and tags with a similar name."""
     if isinstance(git, GitError):
         return "Check the spelling."
-    near = difflib.get_close_matches(name, git.refs(), n=3)
+    refs = git.refs()
+    near = difflib.get_close_matches(name, refs, n=3) or [ref for ref in refs if name.endswith(f"/{ref}")]
     return f"Did you mean {' or '.join(harmless(ref) for ref in near)}?" if near else "Check the spelling."

@@ -30,6 +30,7 @@ from agent_eval.pipeline import (
     find,
     model_settings,
     model_uses,
+    placed,
     policy_problems,
     tape_problems,
     tapes_unsupported,
@@ -156,7 +157,7 @@ def make_report(
     models = model_settings(settings)
     uses = model_uses(suite.files, settings.judge_model)
     checked = check_models(uses, models, environ)
-    problems += [_without_key_errors(problem) for problem in checked.problems]
+    problems += [_without_key_errors(problem) for problem in placed(checked.problems, settings.root)]
     tapes = [path for path, choice in choices.by_file.items() if not choice.driver.reads_file]
     cost = estimate(
         suite.files,

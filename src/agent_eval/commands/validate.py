@@ -9,7 +9,7 @@ from agent_eval.commands._io import CliIO
 from agent_eval.commands.start import log_start_directory, print_problems, settings_of, summary_line
 from agent_eval.core.problem import has_error
 from agent_eval.gate.policy import Policy
-from agent_eval.pipeline import load, misnamed_models, policy_problems, tape_problems
+from agent_eval.pipeline import load, misnamed_models, placed, policy_problems, tape_problems
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
@@ -24,7 +24,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         print_problems(problems, arguments.format)
         return 2
     suite = load(settings)
-    problems = misnamed_models(suite.files, settings, io.environ)
+    problems = placed(misnamed_models(suite.files, settings, io.environ), settings.root)
     if settings.policy != Policy():
         problems += policy_problems(settings, suite)
     problems += tape_problems(settings.root, suite)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, docs_page
 from agent_eval.core.text import listed
 from agent_eval.models._endpoint import Endpoint, key_owner, provider_of, resolve
 from agent_eval.models._provider import sort_config
@@ -53,7 +53,7 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
         try:
             protocol = provider_of(parse_model(use.model), environ).protocol
         except ValueError as error:
-            findings.add(Problem(code="judge-model-unknown", message=f"{error}."), use)
+            findings.add(Problem(code="judge-model-unknown", message=f"{error}.", hint=_other_way(use.model)), use)
             continue
         if protocol == "vertex-eval" and use.purpose not in JUDGED_BY_SERVICE:
             findings.add(
@@ -131,13 +131,21 @@ def _owner(
             parse_model(settings.judge_model)
         except ValueError as error:
             if all(use.model != settings.judge_model for use in uses):
-                findings.add(Problem(code="judge-model-unknown", message=f"judge-model: {error}."))
+                hint = _other_way(settings.judge_model)
+                findings.add(Problem(code="judge-model-unknown", message=f"judge-model: {error}.", hint=hint))
             return None
     try:
         return key_owner(settings, models, environ)
     except ValueError as error:
         findings.add(Problem(code="judge-key-ambiguous", message=f"{error}."), *uses)
         return None
+
+
+def _other_way(name: str) -> str:
+    """How a model is reached whose provider's own interface is not supported."""
+    claude = "Claude is reached as `openrouter/anthropic/MODEL`. " if "claude" in name.lower() else ""
+    server = "For any server with OpenAI's API, such as LiteLLM's proxy, use `openai/MODEL` with its base URL"
+    return f"{claude}{server} ({docs_page('models')})."
 
 
 def _config_findings(use: ModelUse, protocol: str) -> Iterator[Problem]:
@@ -173,13 +181,17 @@ def _config_error(sent: Mapping[str, Any]) -> str | None:
 
 
 def _problem(finding: Problem, users: Sequence[ModelUse]) -> Problem:
-    files = {use.file for use in users}
+    files, purposes = {use.file for use in users}, {use.purpose for use in users}
     message = f"{finding.message}{_used_by(users)}"
-    return replace(finding, message=message, file=files.pop() if len(files) == 1 else None)
+    if len(files) != 1 or (file := files.pop()) is None:
+        return replace(finding, message=message)
+    return replace(finding, message=message, file=file, path=purposes.pop() if len(purposes) == 1 else None)
 
 
 def _used_by(users: Sequence[ModelUse]) -> str:
-    names = list(dict.fromkeys(f"{use.purpose} of {use.case_id}" for use in users))
-    if not names:
-        return ""
-    return f" Used by {listed(names, _NAMED)}."
+    """The criteria, each with its cases."""
+    cases: dict[str, dict[str, None]] = {}
+    for use in users:
+        cases.setdefault(use.purpose, {})[use.case_id] = None
+    names = [f"{purpose} of {listed(list(of), 1, 'case')}" for purpose, of in cases.items()]
+    return f" Used by {listed(names, _NAMED, 'use')}." if names else ""

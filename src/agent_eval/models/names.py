@@ -183,8 +183,8 @@ def parse_model(name: str) -> ModelName:
     provider = PROVIDERS.get(_OTHER_SPELLINGS.get(prefix, prefix))
     if slash and model and provider is not None:
         return ModelName(written=name, provider=provider, model=model)
-    prefixes = ", ".join(f"{prefix}/..." for prefix in PROVIDERS)
+    prefixes = ", ".join(PROVIDERS)
     raise ValueError(
         f"`{name}` is not a supported model: use a Gemini name (gemini-2.5-flash), a full Vertex AI resource "
-        f"name, or one of {prefixes}; for any server with OpenAI's API use `openai/MODEL` with its base URL"
+        f"name, or PROVIDER/MODEL with one of {prefixes}"
     )

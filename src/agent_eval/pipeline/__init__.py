@@ -1,6 +1,6 @@
 """A run from the settings to the report: discover, validate, run, score, compare, decide, write."""
 
-from agent_eval.pipeline._files import find, load, policy_problems, with_agent_of_paths
+from agent_eval.pipeline._files import find, load, placed, policy_problems, with_agent_of_paths
 from agent_eval.pipeline._tapes import (
     StoredTape,
     open_tapes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -187,3 +187,22 @@ def written_directories(settings: Settings) -> list[Path]:
 
 def _is_inside(directory: Path | None, root: Path) -> bool:
     return directory is not None and directory.resolve().is_relative_to(root.resolve())
+
+
+def placed(problems: Iterable[Problem], root: Path) -> list[Problem]:
+    """Problems of models, each that concerns one criterion with the place in the config that chose the model.
+
+    The check knows criteria but no files, and only what is wrong is worth reading a file again.
+    """
+    from agent_eval.evalset.json import read_document
+
+    found = []
+    for problem in problems:
+        if problem.file is not None and problem.path is not None:
+            document, _ = read_document(root / problem.file, problem.file, lenient=True)
+            if document is not None:
+                path = ("criteria", problem.path, "judge_model_options", "judge_model")
+                at = document.error(problem.code, problem.message, path=path)
+                problem = dataclasses.replace(problem, line=at.line, column=at.column)
+        found.append(dataclasses.replace(problem, path=None))
+    return found

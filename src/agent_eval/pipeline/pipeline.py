@@ -26,7 +26,7 @@ from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._causes import add_causes, toolset_warnings
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation, surroundings
 from agent_eval.pipeline._draft import Draft, died_with_others, draft_report, with_problems
-from agent_eval.pipeline._files import baseline_problems, find, plan_runs, policy_problems, written_directories
+from agent_eval.pipeline._files import baseline_problems, find, placed, plan_runs, policy_problems, written_directories
 from agent_eval.pipeline._part import (
     PartPlan,
     empty_part,
@@ -107,7 +107,8 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         tapes = open_tapes(settings, rules.changed_tapes, masker, choices)
         recorded, unreadable = read_shard_plan(settings.shard_plan, settings.root)
         plan = with_durations(plan_tapes(plan, tapes), recorded)
-        problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
+        problems = [*suite.problems, *choices.problems, *plan.problems, *placed(unusable, settings.root)]
+        problems += policy_problems(settings, suite)
         problems += [
             *baseline_problems(settings.baseline, settings.gate, settings.root, context.ci),
             *tapes_unsupported(settings, choices),

@@ -49,7 +49,7 @@ def parse_shard(text: str) -> Shard:
     """
     match = re.fullmatch(r"\s*(\d{1,3})/(\d{1,3})\s*", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]) <= MOST_PARTS:
-        raise ValueError(f"must be I/N with 1 <= I <= N <= {MOST_PARTS}, e.g. 2/5")
+        raise ValueError(f"must be I/N with 1 <= I <= N <= {MOST_PARTS}, e.g. 2/5, not `{text}`")
     return Shard(index=int(match[1]), total=int(match[2]))
 
 

@@ -215,4 +215,7 @@ def _choice(word: str) -> Choice:
         if path.is_absolute() or ".." in path.parts or path == PurePosixPath():
             raise ValueError("must be file:PATH with a path inside the repository, e.g. file:evals/baseline.json")
         return Choice(source="file", path=path.as_posix())
-    raise ValueError(f"must be auto, none, or sources in order, separated by commas: {SOURCES}")
+    raise ValueError(
+        f"must be auto, none, or sources in order, separated by commas: {SOURCES}; not `{word}`. "
+        "To compare with a branch: `--base-ref BRANCH --baseline rerun`"
+    )

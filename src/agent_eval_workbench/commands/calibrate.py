@@ -19,7 +19,7 @@ from agent_eval.gate.policy import PolicyReader
 from agent_eval.models import ModelUse
 from agent_eval.models.check import check_models, credential_problems
 from agent_eval.models.pool import open_models
-from agent_eval.pipeline import default_model, model_settings
+from agent_eval.pipeline import default_model, model_settings, placed
 from agent_eval.report.views import usage_report
 from agent_eval.runner.cost_estimate import Range, times
 from agent_eval.settings import Settings
@@ -95,7 +95,7 @@ async def _calibrate(
     use = ModelUse(
         model=options.model, config=options.config, case_id=labels.file, purpose=target.metric, file=target.source
     )
-    problems += check_models([use], config, environ).problems
+    problems += placed(check_models([use], config, environ).problems, settings.root)
     until = time.monotonic() + settings.run_timeout
     async with open_models(config, environ, models=[options.model], until=until) as pool:
         if not has_error(problems):

@@ -148,7 +148,9 @@ async def probe(python: Sequence[str], sandbox: Sandbox, *, masker: Masker, time
         message = (
             f"The agent's interpreter `{shlex.join(python)}` can't be started: {str(error) or 'it did not answer'}"
         )
-        raise EnvironmentFailure(message, hint=hint) from error
+        interpreter = Path(python[0], "bin", "python")
+        found = f" Did you mean `{interpreter}`?" if interpreter.exists() else ""  # noqa: ASYNC240 - it has failed already
+        raise EnvironmentFailure(message, hint=hint + found) from error
     except ValueError as error:
         raise EnvironmentFailure(
             f"`{shlex.join(python)}` is not a working Python interpreter (exit code {result.code})",
@@ -202,11 +204,11 @@ class Installer:
         except OSError as error:
             raise EnvironmentFailure(f"uv can't be started: {error}") from error
         if result.code != 0:
-            text = self.masker.text(command)
+            # The whole command has long paths of the cache: the sentence names what ran, the log how.
             raise EnvironmentFailure(
-                f"The agent's environment can't be made: `{text}` {result.end}",
+                f"The agent's environment can't be made: `uv {shlex.join(arguments[:2])}` {result.end}",
                 owner=Owner.PROVIDER if result.was_killed or _is_outage(result.output) else Owner.AGENT,
-                log_tail=result.output[-_SHOWN_CHARS:],
+                log_tail=f"$ {self.masker.text(command)}\n{result.output[-_SHOWN_CHARS:]}",
                 hint=KILLED_HINT if result.was_killed else _hint(result.output),
             )
 

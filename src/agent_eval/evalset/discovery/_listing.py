@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -282,8 +282,13 @@ def right_name(path: Path) -> str:
 
 def looks_like_evals(path: Path) -> bool:
     """Whether a file has the keys that only eval files have."""
+    return contains(path, _KEYS)
+
+
+def contains(path: Path, texts: Sequence[bytes]) -> bool:
+    """Whether a file has one of the texts; false if it can't be read."""
     try:
         text = read_regular(path, MAX_SETTINGS)
     except OSError:
         return False
-    return any(key in text for key in _KEYS)
+    return any(each in text for each in texts)

@@ -15,6 +15,7 @@ from agent_eval.core.text import listed, plural
 from agent_eval.evalset.discovery._listing import SUFFIXES as SUFFIXES
 from agent_eval.evalset.discovery._listing import (
     Listing,
+    contains,
     list_directory,
     looks_like_evals,
     only_tracked_files,
@@ -85,7 +86,7 @@ def discover(
     empty: list[str] = []
     for selector in selectors_of(root, targets):
         named = (root / selector.path).is_file()
-        resolved = _resolve(root, selector, search, discovery.problems)
+        resolved = _resolve(root, selector, search, discovery.problems, before=[*ids])
         foreign = {path: foreign_eval_file(path, name_of(path, root), named=named) for path in resolved}
         discovery.problems += filter(None, foreign.values())
         files = [path for path in resolved if foreign[path] is None]
@@ -175,8 +176,10 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
     )
 
 
-def _resolve(root: Path, selector: Selector, search: _Search, problems: list[Problem]) -> list[Path]:
-    """The files that a selector selects."""
+def _resolve(
+    root: Path, selector: Selector, search: _Search, problems: list[Problem], before: Sequence[Path]
+) -> list[Path]:
+    """The files that a selector selects, after those of the selectors before it."""
     path = absolute(root / selector.path)
     if path.is_dir():
         return list(search.below(path))
@@ -194,12 +197,13 @@ def _resolve(root: Path, selector: Selector, search: _Search, problems: list[Pro
         files = search.below(directory) if directory.is_dir() else ()
         if matches := [file for file in files if expression.fullmatch(name_of(file, directory))]:
             return matches
-    problems.append(dangling_link(path, root) if path.is_symlink() else _missing(root, selector))
+    problems.append(dangling_link(path, root) if path.is_symlink() else _missing(root, selector, before))
     return []
 
 
-def _missing(root: Path, selector: Selector) -> Problem:
+def _missing(root: Path, selector: Selector, before: Sequence[Path]) -> Problem:
     path = absolute(root / selector.path)
+    has_id = f'"{selector.path}"'.encode()
     shown, hint = selector.path, f"Paths are relative to {root}."
     if "://" in selector.path or selector.path in ("gs", "s3", "http", "https"):
         hint = "Only local files are read; download it first."
@@ -208,6 +212,8 @@ def _missing(root: Path, selector: Selector) -> Problem:
         hint = "A glob selects `*.test.json` and `*.evalset.json` files that neither git ignores nor `exclude` skips. "
         hint += "Name other files without a glob."
         return Problem(code="path-not-found", message=f"No eval file matches `{shown}`.", hint=hint)
+    elif cases := [file for file in before if contains(file, [has_id])]:
+        hint = f"`{name_of(cases[0], root)}:{selector.path}` selects this case of the file."
     elif path.parent.is_dir():
         names = sorted(entry.name for entry in path.parent.iterdir())
         if siblings := [(Path(selector.path).parent / name).as_posix() for name in nearby(path.name, names)]:

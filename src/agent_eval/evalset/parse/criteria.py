@@ -20,6 +20,7 @@ from agent_eval.evalset.models import (
     BaseCriterion,
     CriterionConfig,
     Family,
+    JudgeModelOptions,
     MetricSpec,
     RubricsBasedCriterion,
     is_packaged,
@@ -123,6 +124,8 @@ def hint_for_metric(metric: str, names: Iterable[str]) -> str:
         guess = f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
     else:
         guess = f"Known metrics: {', '.join(f'`{name}`' for name in names)}."
+    if metric.endswith("Metric") or metric == "GEval":
+        return f"DeepEval's metrics have names of their own here: {docs_page('custom-metrics')}#deepevals-metrics."
     return f"{guess} {docs_page('criteria')} has a table of other tools' names."
 
 
@@ -213,6 +216,15 @@ def _field_problems(document: Document, model: BaseCriterion, metric: str, path:
                 path=(*path, key),
                 key=True,
                 hint=f"Remove it: {where}.",
+            )
+        elif name in JudgeModelOptions.model_fields and "judge_model_options" in fields:
+            # ADK would ask its default judge instead.
+            yield document.error(
+                "misspelt-criterion-field",
+                f"`{key}` is not a field of `{metric}` itself.",
+                path=(*path, key),
+                key=True,
+                hint=f'It belongs into `judge_model_options`: {{"{key}": ...}}.',
             )
         elif close is not None:
             yield document.error(

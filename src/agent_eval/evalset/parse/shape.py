@@ -211,6 +211,8 @@ def _missing_hint(document: Document, path: JsonPath, missing: str) -> str:
     for key in _value_at(document.value, path):
         if near_miss(key, [missing]) or _LEGACY_NAMES.get(key) == missing:
             return f"Rename `{key}` to `{missing}`."
+        if _LEGACY_NAMES.get(missing) == key:
+            return f"Rename `{key}` to `{missing}`, its name in the legacy format, in which the file begins."
     return f'Add "{missing}": ... to the object that starts here.'
 
 

@@ -120,7 +120,8 @@ def console(
         Lines of at most `width` columns. No line starts with a workflow command, whatever an agent wrote.
     """
     width, view, paths = max(width, 40), view_of(report), files or {}
-    blocks = _invalid(view, paths)
+    more = verbose or report.cases or len(report.problems) > _MOST_PROBLEMS  # The files hold what is not shown.
+    blocks = _invalid(view, paths if more else {})
     if report.verdict != "invalid":
         blocks = _blocks(view, paths, width, verbose=verbose, attended=attended, kept=kept)
     return printed(_spaced(blocks), width=width, color=color)
