@@ -208,6 +208,7 @@ def test_accept__what_it_takes_and_what_it_refuses(repository: Repository) -> No
     accept("--list")
     accept("--all", code=1)
     accept("--all", "--run", "9", code=1)
+    accept("--dry-run", "--run", "9", code=1)
     accept("--all", "--run", "1")
 
     shell.situation("Cases whose tools returned nothing or an error are left out")

@@ -149,6 +149,7 @@ def test_init__writes_what_is_missing_once(shell: Shell, tmp_path: Path, monkeyp
         again = shell.run("init", "--yes", code=0)
         assert contents(root) == after
         assert not re.search(r"^(created|changed) ", again, re.MULTILINE)
+        assert "  agent-eval init" not in shell.run("init", "--dry-run", code=0), "nothing is left to write"
 
         if not any(path.endswith(".test.json") for path in before):
             made = sorted(re.findall(r"evals/\w+\.evalset\.json", done))[0]

@@ -177,7 +177,7 @@ def _dry_run(decisions: Decisions, io: CliIO) -> int:
         diff = unified(file.text, text, file.loaded.path)
         io.print_result(without_commands(visible(diff)).rstrip("\n"))
     log_problems(decisions.refusals, io)
-    return 0
+    return 1 if has_error(decisions.refusals) else 0
 
 
 def _write(decisions: Decisions, offer: Offer, stored: StoredResults, tree: WorkingTree, io: CliIO) -> int:

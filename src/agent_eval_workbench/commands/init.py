@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import print_problems
+from agent_eval.core.problem import docs_page
 from agent_eval.core.text import harmless
 from agent_eval_workbench.authoring.terminal import has_terminal, read_line
 from agent_eval_workbench.setup import Setup, Step, apply, plan_setup, record_command
@@ -30,9 +31,11 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     io.print_result(harmless("\n".join(_table(setup, words, io.width))))
     asks = not (arguments.yes or arguments.dry_run) and has_terminal()
     left = _recorded(setup, root) if asks else list(setup.records)
-    lines = _next(left, arguments.directory, arguments.dry_run)
+    lines = _next(
+        left, arguments.directory, arguments.dry_run and any(step.status in _DRY_WORDS for step in setup.steps)
+    )
     if setup.records and not arguments.dry_run:
-        lines.append("  (with --record all and `replay: missing-live`, CI needs a key only for what changes)")
+        lines.append(f"  (--record all keeps model answers: CI asks only for what changes, {docs_page('tools')})")
     io.print_result(harmless("\n".join(lines)))
     return 0
 
@@ -69,7 +72,7 @@ def _recorded(setup: Setup, root: Path) -> list[tuple[str, str]]:
 
 
 def _next(left: list[tuple[str, str]], directory: Path, is_dry: bool) -> list[str]:
-    """The next command."""
+    """The next command; is_dry: what was shown is to be written first."""
     lines = [""]
     if directory != Path():
         lines.append(f"Next, in {directory}:")
