@@ -32,8 +32,24 @@ from report_samples import (
 from agent_eval.core.recording import RunError
 from agent_eval.report.phrases import say
 from agent_eval.report.views import Links
-from agent_eval.results.causes import AgentChange, CauseCode, CauseCounts, CauseData, CauseExample, CauseReport, Place
-from agent_eval.results.comparison import BaselineReport, BaselineStep, RemovedCases, RuleChange, RuleChangesReport
+from agent_eval.results.causes import (
+    AgentChange,
+    CauseCode,
+    CauseCounts,
+    CauseData,
+    CauseExample,
+    CauseReport,
+    Place,
+)
+from agent_eval.results.comparison import (
+    BaselineReport,
+    BaselineStep,
+    ChangedAnswer,
+    ChangedValue,
+    RemovedCases,
+    RuleChange,
+    RuleChangesReport,
+)
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.decision import (
     CaseDecisionReport,
@@ -451,6 +467,29 @@ def unchanged() -> Situation:
     return Situation(report=run_report)
 
 
+def changed_answers() -> Situation:
+    """Every case passes, and two say something else."""
+    situation = unchanged()
+    assert situation.report.comparison is not None
+    situation.report.comparison.changed_answers = [
+        answers_otherwise(situation.report.cases[0], ("150 thousand", "0 thousand"), ("150", "0")),
+        answers_otherwise(situation.report.cases[1], ("open", "OPEN"), *[("21 °C", None)] * 4),
+    ]
+    return situation
+
+
+def answers_otherwise(case: CaseReport, *sides: tuple[str, str | None], name: str = "get_sales") -> ChangedAnswer:
+    """The first pair is of the answer, the others of a tool's responses."""
+    values = [
+        ChangedValue(
+            kind="response" if at else "answer", turn=0, tool=name * bool(at), path=name, before=old, after=new
+        )
+        for at, (old, new) in enumerate(sides)
+    ]
+    names = {"case_id": case.case_id, "file": case.file, "eval_id": case.eval_id}
+    return ChangedAnswer(**names, passes=case.status == "passed", runs=1, base_runs=3, values=values)
+
+
 def improved() -> Situation:
     """One case is fixed by the word of the statistics; another passed by luck, which nobody calls better."""
     base = but(wrong_room(), case_that_failed("good_morning"))
@@ -637,6 +676,7 @@ def hostile() -> Situation:
     run_report.origin = Origin(repository=EVIL, commit=EVIL, head_commit=EVIL, run_url="https://evil.example/")
     assert run_report.comparison is not None
     run_report.comparison.notes.append(Reason(code="note", message=EVIL))
+    run_report.comparison.changed_answers = [answers_otherwise(odd, (EVIL, EVIL), (EVIL, None), name=EVIL)]
     return Situation(
         report=run_report,
         links=Links(server_url=SERVER, repository="example/repo", run_url="https://evil.example/x", artifacts=(EVIL,)),
@@ -649,6 +689,7 @@ SITUATIONS: Mapping[str, Callable[[], Situation]] = {
     for made in (
         *(first_run, fine, regression, fix, mixed, errors, no_baseline, incompatible, many, scripts, hostile, flaky),
         *(tool_broken, one_cause, two_causes, most_broken, import_error, provider_down, unchanged, improved),
+        changed_answers,
         *(too_few_runs, loosened, removed, fork_without_key, replayed_in_part),
     )
 }

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import logging
 import os
+import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -19,12 +20,15 @@ from agent_eval.pipeline.ci_context import CIContext
 
 if TYPE_CHECKING:
     from agent_eval.gate.agent_sources import Definition, Sources
+    from agent_eval.gate.changed_answers import Diff
     from agent_eval.results import AgentFacts, AgentTree, CauseReport, Place, Recording, RunReport, ToolFacts
 
 _LOG = logging.getLogger(__name__)
 _MAX_BYTES = 1_000_000
 """Of a file of the repository that is compared."""
 _LONGEST_ARGUMENT = 200
+_UNREAD = re.compile(r"\.github/|docs/|[^/]*\.md$|agent-eval\.toml$|LICENSE")
+"""Files that no agent reads."""
 _INSTRUCTIONS = frozenset({"instruction", "global_instruction", "static_instruction"})
 
 
@@ -211,6 +215,33 @@ def _add_changes(
         report.agent_changes += code.unlisted(report.agents, report.agent_changes)
     note_changed_here(report.causes, trees, code, before)
     report.causes = merged(supported(report.causes))
+
+
+def changes_of(report: RunReport, ci: CIContext, root: Path) -> Diff:
+    """What a pull request changes, as the comparison of answers looks at it.
+
+    Args:
+        report: With its files, and the changes in the agents.
+        ci: Knows the checkout.
+        root: The directory that agent-eval works in, resolved.
+    """
+    from agent_eval.gate.changed_answers import Diff
+    from agent_eval.gate.changed_lines import tokens
+
+    tools = {change.tool for change in report.agent_changes} - {""}
+    commit = _base_commit(report, ci)
+    difference = None if commit is None or not isinstance(ci.git, Git) else _Difference(ci.git, commit, root)
+    if difference is None or difference.files is None:
+        return Diff(tools=tools)
+    evals = {name for file in report.files for name in (file.file, file.config)}
+    read = [name for name in difference.files if name not in evals and not _UNREAD.match(name)]
+    words = [[tokens([text or ""]) for text in difference.texts(name)] for name in read]
+    return Diff(
+        touches_agent=any(difference.lines(name, only_code=True) != [] for name in read),
+        tools=tools,
+        gone={word for old, new in words for word in old - new},
+        new={word for old, new in words for word in new - old},
+    )
 
 
 def _called_before(recording: Recording, cause: CauseReport) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,45 @@ from agent_eval.results import BASE_RECORDINGS, Recording
 
 if TYPE_CHECKING:
     from agent_eval.gate.causes import CaseRuns
+    from agent_eval.gate.changed_answers import Diff
     from agent_eval.pipeline._regression import Base
-    from agent_eval.results import RunReport
+    from agent_eval.pipeline.ci_context import CIContext
+    from agent_eval.results import AgentTree, RunReport
     from agent_eval.runner import Plan
+    from agent_eval.settings import Settings
 
 _LONGEST_ERROR = 300
 _LOG = logging.getLogger(__name__)
+
+
+def explain(
+    report: RunReport,
+    plan: Plan,
+    recording_of: Callable[[str], Recording | None],
+    base: Base | None,
+    base_agents: Sequence[AgentTree],
+    settings: Settings,
+    ci: CIContext,
+) -> None:
+    """Adds what readers of a verdict want to know: causes, what the pull request changes, and answers that differ.
+
+    Args:
+        report: The report, with its verdict.
+        plan: The plan, with the eval cases.
+        recording_of: Returns the recording of a run id; None if there is none.
+        base: The base branch's results.
+        base_agents: Its agents; empty if they are unknown.
+        settings: The run's.
+        ci: Knows the checkout.
+    """
+    from agent_eval.pipeline._agents import add_changes, changes_of
+    from agent_eval.pipeline._regression import store_baseline_recordings
+
+    root = settings.root.resolve()
+    add_causes(report, plan, recording_of, base, settings.output)
+    add_changes(report, base_agents, ci, root, recording_of)
+    add_changed_answers(report, plan, recording_of, base, settings.output, lambda: changes_of(report, ci, root))
+    store_baseline_recordings(report, base, settings.output)
 
 
 def add_causes(
@@ -49,6 +82,40 @@ def add_causes(
     except Exception as error:
         _LOG.debug("The causes could not be found", exc_info=True)
         report.notices.append(say("causes-unknown", kind=type(error).__name__))
+
+
+def add_changed_answers(
+    report: RunReport,
+    plan: Plan,
+    recording_of: Callable[[str], Recording | None],
+    base: Base | None,
+    output: Path,
+    diff: Callable[[], Diff],
+) -> None:
+    """Adds to the comparison which cases answer otherwise than on the base branch, whatever their scores are.
+
+    Args:
+        report: With its comparison, and what the pull request changes in the agents.
+        plan: See `add_causes`, as the next three.
+        recording_of: Returns a recording.
+        base: The base branch's results.
+        output: The output directory.
+        diff: Finds what the pull request changes.
+    """
+    if report.comparison is None or base is None:
+        return
+    from agent_eval.gate.changed_answers import changed_answers
+    from agent_eval.report.phrases import say
+
+    paired = base.pairing.counterparts
+    cases = [case for case in report.cases if case.case_id in paired and case.status in {"passed", "failed"}]
+    try:
+        with collector_paused(), contextlib.ExitStack() as stack:
+            runs_of = _runs_of(report, plan, recording_of, base, output, stack)
+            report.comparison.changed_answers = changed_answers(cases, runs_of, diff())
+    except Exception as error:
+        _LOG.debug("The answers could not be compared", exc_info=True)
+        report.notices.append(say("answers-not-compared", kind=type(error).__name__))
 
 
 def toolset_warnings(report: RunReport) -> list[str]:

@@ -443,6 +443,7 @@ def notable_cases(report: RunReport) -> frozenset[str]:
     ids = {case.case_id for case in report.cases if case.status != "passed"}
     if report.comparison is not None:
         ids.update(case.case_id for case in report.comparison.cases)
+        ids.update(case.case_id for case in report.comparison.changed_answers)
     if report.decision is not None:
         ids.update(case.case_id for case in report.decision.cases)
     return frozenset(ids)

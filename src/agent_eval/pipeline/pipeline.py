@@ -21,9 +21,9 @@ from agent_eval.core.limiter import Limiter
 from agent_eval.core.problem import Problem, docs_page, has_error
 from agent_eval.core.process import FULL, Begun
 from agent_eval.evalset.models import Suite
-from agent_eval.pipeline._agents import add_changes, agent_trees
+from agent_eval.pipeline._agents import agent_trees
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
-from agent_eval.pipeline._causes import add_causes, toolset_warnings
+from agent_eval.pipeline._causes import explain, toolset_warnings
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation, surroundings
 from agent_eval.pipeline._draft import Draft, died_with_others, draft_report, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, placed, plan_runs, policy_problems, written_directories
@@ -315,8 +315,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         kept = not complete and any(case.status in {"passed", "failed"} for case in report.cases)
         if kept and not context.ci.event.name and settings.record == "off":
             report.notices.append(say("journal-kept", file=JOURNAL))
-        add_causes(report, plan, journal.recording, base, settings.output)
-        add_changes(report, base_agents, context.ci, settings.root.resolve(), journal.recording)
+        explain(report, plan, journal.recording, base, base_agents, settings, context.ci)
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
@@ -339,7 +338,7 @@ async def _judged(
     Returns:
         The verdict, and the base's results; None if there are none, or the run was stopped before.
     """
-    from agent_eval.pipeline._regression import compare_with_base, find_base, pair_with_base, store_baseline_recordings
+    from agent_eval.pipeline._regression import compare_with_base, find_base, pair_with_base
 
     settings, ci, plan, rules = checkout.settings, checkout.context.ci, planned.plan, planned.rules
     stop = checkout.context.stop
@@ -373,7 +372,6 @@ async def _judged(
             compared = await compare_with_base(
                 report, baseline, base, checkout, plan, base_checkout, repeatable=repeatable
             )
-            await asyncio.to_thread(store_baseline_recordings, report, base, settings.output)
         if settings.fail_fast and not fail_fast:
             compares = compared is not None or stopped
             report.notices.append(say("fail-fast-compared" if compares else "fail-fast-alone"))

@@ -10,7 +10,7 @@ import pytest
 
 from agent_eval.api import CaseResult, EngineOutcome
 from agent_eval.core.text import harmless, plural, shorten
-from agent_eval.report.phrases import headline, next_step, next_text, other_reasons
+from agent_eval.report.phrases import changed_overview, headline, next_step, next_text, other_reasons
 from agent_eval.report.views import one_line, reason_lines, view_of
 from agent_eval.results import CaseReport, RunReport
 
@@ -136,7 +136,7 @@ def write_summary(
     for problem in [problem for problem in report.problems if problem.severity != "notice"][:_MOST_PROBLEMS]:
         where = ":".join(str(part) for part in (problem.file, problem.line) if part is not None)
         reporter.line(harmless(f"{where + ': ' if where else ''}{problem.severity} [{problem.code}] {problem.message}"))
-    for line in [*report.warnings, *report.notices, *other_reasons(view)]:
+    for line in [*report.warnings, *report.notices, *other_reasons(view), *changed_overview(view)]:
         reporter.line(harmless(line))
     counts = report.totals
     parts = {

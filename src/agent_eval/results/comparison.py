@@ -201,6 +201,42 @@ class Move(WireModel):
     score: Delta
 
 
+class ChangedValue(WireModel):
+    """Something that an agent says or does otherwise than on the base branch. Its texts are untrusted."""
+
+    kind: Literal["answer", "response", "call"]
+    """In an answer, in the response of a tool, or in the arguments of a call."""
+    turn: int
+    """0-based."""
+    tool: str = ""
+    """The tool that is called; "" for an answer."""
+    path: str = ""
+    """The name of the argument, or of the value in the response; keys are joined by dots. "" for the whole call."""
+    fact: str = ""
+    """What it is, e.g. `number`, `date`, `name`; "" if that is not known."""
+    before: str | None = None
+    """As the base branch says it, at most 200 characters; None: only this side has something there."""
+    after: str | None = None
+    """As it is now."""
+
+
+class ChangedAnswer(WireModel):
+    """A case that answers or acts otherwise than on the base branch, in all of its runs."""
+
+    case_id: str
+    file: str
+    eval_id: str
+    passes: bool
+    """Whether it passes here."""
+    runs: int
+    """Runs that were compared."""
+    base_runs: int
+    values: list[ChangedValue]
+    """In order, answers first in each turn; at most 20."""
+    more: int = 0
+    """Values that are left out."""
+
+
 class ComparisonReport(WireModel):
     """Head compared with base. A delta is not necessarily significant: see the gate's decision."""
 
@@ -223,5 +259,7 @@ class ComparisonReport(WireModel):
     """Number of gate runs on the base branch over which its scores and pass rate are averaged."""
     drops: list[Move] = Field(default_factory=list)
     """The largest drops of scores that still pass; at most ten."""
+    changed_answers: list[ChangedAnswer] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """Cases that answer or act otherwise than on the base branch, whatever their scores are."""
     notes: list[Note] = Field(default_factory=list)
     """Remarks on the numbers, e.g. that the criteria of a file changed."""

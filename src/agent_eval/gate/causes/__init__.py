@@ -17,8 +17,19 @@ from math import sqrt
 from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.evalset.models import METRICS
 from agent_eval.gate.causes._differences import differences, nearest, unexpected
-from agent_eval.gate.causes._runs import Difference, Key, Side, side_of, side_of_case, side_of_run, tools_of
-from agent_eval.gate.causes._values import leaves
+from agent_eval.gate.causes._runs import (
+    NOTHING,
+    Difference,
+    Key,
+    Side,
+    Turn,
+    side_of,
+    side_of_case,
+    side_of_run,
+    tools_of,
+    turn_of,
+)
+from agent_eval.gate.causes._values import json_text, leaves, mentions, word_changes, words
 from agent_eval.gate.stats import exact_p
 from agent_eval.results import (
     CaseReport,
@@ -31,7 +42,18 @@ from agent_eval.results import (
     RunScore,
 )
 
-__all__ = ["CaseRuns", "find_causes", "leaves"]
+__all__ = [
+    "NOTHING",
+    "CaseRuns",
+    "Turn",
+    "find_causes",
+    "json_text",
+    "leaves",
+    "mentions",
+    "turn_of",
+    "word_changes",
+    "words",
+]
 _AT_END = 1_000_000
 """In place of a turn: after all of them."""
 _MOST_RUNS = 10

@@ -114,7 +114,7 @@ def side_of_run(recording: Recording, agent: str, tools: Collection[str] = ()) -
         agent: The path of its agent.
         tools: Names of tools that are known from elsewhere.
     """
-    turns = [_turn(turn, knows_calls=recording.calls_visible) for turn in recording.all_turns]
+    turns = [turn_of(turn, knows_calls=recording.calls_visible) for turn in recording.all_turns]
     return Side(turns=turns, error=recording.error, agent=agent, tools=tools)
 
 
@@ -132,11 +132,12 @@ def tools_of(recording: Recording) -> set[str]:
 
 def side_of_case(conversation: Sequence[Invocation]) -> Side:
     """What a case expects."""
-    turns = [_turn(turn, knows_calls=turn.intermediate_data is not None) for turn in conversation]
+    turns = [turn_of(turn, knows_calls=turn.intermediate_data is not None) for turn in conversation]
     return Side(turns=turns, is_run=False)
 
 
-def _turn(turn: Invocation, *, knows_calls: bool) -> Turn:
+def turn_of(turn: Invocation, *, knows_calls: bool = True) -> Turn:
+    """A turn, with each response at its call."""
     calls: list[Call] = []
     waiting: dict[str | None, deque[int]] = {}
     agents: dict[str, None] = {}

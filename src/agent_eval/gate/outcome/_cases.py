@@ -18,6 +18,7 @@ from agent_eval.results import (
     CaseReport,
     CaseRunsReport,
     Change,
+    ChangedAnswer,
     ComparisonReport,
     DecisionReport,
     RunError,
@@ -287,6 +288,12 @@ class Lookups:
     def cases(self) -> Mapping[str, CaseReport]:
         """The cases of the head by their id."""
         return {case.case_id: case for case in self.report.cases}
+
+    @cached_property
+    def answers(self) -> Mapping[str, ChangedAnswer]:
+        """Cases that answer or act otherwise than on the base branch."""
+        comparison = self.report.comparison
+        return {case.case_id: case for case in comparison.changed_answers} if comparison is not None else {}
 
     @cached_property
     def outcomes(self) -> Mapping[str, Outcome]:

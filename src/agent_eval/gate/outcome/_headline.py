@@ -108,7 +108,10 @@ def _passed(found: Lookups) -> Reason:
     passing = Reason.of("passing", count=totals.passed, total=totals.cases)
     if comparison is None or not comparison.compared:
         return Reason.of("by-cases", parts=[passing, *notes])
-    passing.data["is_same"] = totals.passed == totals.cases == comparison.unchanged
+    other = sum(changed.passes for changed in found.answers.values())
+    passing.data["is_same"] = totals.passed == totals.cases == comparison.unchanged and not other
+    if other:
+        notes.append(Reason.of("answers-changed", count=other))
     if changed := change_counts(comparison)["changed"]:
         # An expectation that was edited to fit the answer passes: it is not the case of the base branch.
         notes.insert(0, Reason.of("cases-changed", count=changed))

@@ -14,6 +14,7 @@ from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._runs import CaseRuns, base_runs, run_facts
 from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.html._turns import excerpt_expected, expected_turns, turns_of
+from agent_eval.report.phrases import changed_place, sides
 from agent_eval.report.views import WAS_REPLAYED, Links, findings, low_turns, reproduce, shown_word
 from agent_eval.results import CaseComparison, CaseHistory, CaseReport, HistoryReport
 from agent_eval.results.origin import CaseWord
@@ -55,6 +56,7 @@ class PageCase:
             "reason": reason_of(self.case.reason, detail),
             "findings": self._findings(detail),
             "notes": self._notes(),
+            "changed": self._changed(detail),
             "decision": self._decision(detail),
             "counts": self._counts(),
             "expected": self._expected(detail),
@@ -90,6 +92,19 @@ class PageCase:
                 "log": shown(finding.log, _LOG),
             }
             for finding in findings(self.case)
+        ]
+
+    def _changed(self, detail: CaseDetail) -> list[dict[str, Any]]:
+        """What it answers or does otherwise than on the base branch."""
+        changed = self.facts.view.answers.get(self.case.case_id)
+        return [
+            {
+                "turn": value.turn,
+                "kind": value.kind,
+                "place": shown(changed_place(value), _NAME),
+                **dict(zip(("before", "after"), (shown(side, _NAME) for side in sides(value)), strict=True)),
+            }
+            for value in (changed.values if changed is not None and detail.words else ())
         ]
 
     def _notes(self) -> list[str]:
@@ -189,6 +204,7 @@ class RemovedCase:
             "id": shown(self._change.case_id, 2_000),
             "reason": None,
             "findings": [],
+            "changed": [],
             "notes": [f"The case exists on {branch} only: this is what happened there."],
             "decision": [],
             "counts": "",

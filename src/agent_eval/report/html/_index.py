@@ -15,7 +15,7 @@ from agent_eval.report.html._header import about, header
 from agent_eval.report.html._metrics import base_scores
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import CaseDetail, Facts, Plan
-from agent_eval.report.phrases import drift_notices
+from agent_eval.report.phrases import changed_note, drift_notices
 from agent_eval.report.views import MetricRow, first_difference, low_turns, percent_text
 from agent_eval.report.views.grouping import NO_NAME
 from agent_eval.results import (
@@ -177,7 +177,8 @@ class Index:
 
     def _why(self, case: CaseReport, detail: CaseDetail) -> str:
         if case.status == "passed":
-            return shown("; ".join(low_turns(case)[:1]), _LINE)
+            other = changed_note(self.facts.view.answers.get(case.case_id)) if detail.words else ""
+            return shown("; ".join(filter(None, [other, *low_turns(case)[:1]])), _LINE)
         if not detail.words:
             return shown(case.reason.code, _NAME) if case.reason is not None else ""
         return shown(" ".join(first_difference(case).split()), _LINE)
@@ -212,6 +213,7 @@ def tags_of(facts: Facts, case: CaseReport) -> list[str]:
         "fixed": outcome.trend == "better",  # By the statistics: passing once more is no evidence.
         "new": change is not None and change.change == "added",
         "changed": change is not None and change.change == "changed",
+        "changed_answer": case.case_id in facts.view.answers,
         "renamed": change is not None and change.renamed_from is not None,
         "replayed": case.replayed,
     }

@@ -188,7 +188,8 @@ class Facts:
         """Whether a case did not pass, or differs from the base branch."""
         change, outcome = self.change(case.case_id), self.view.outcomes[case.case_id]
         is_new = change is not None and change.change in {"fixed", "added"}
-        return outcome.standing != "passed" or outcome.trend != "" or is_new
+        is_other = case.case_id in self.view.answers
+        return outcome.standing != "passed" or outcome.trend != "" or is_new or is_other
 
 
 def _by_id(parts: Iterable[CaseReport]) -> dict[str, list[CaseReport]]:

@@ -14,7 +14,7 @@ const CHANGE_TEXTS = {
 /** The statistics have not decided that the case is better. */
 const FIXED_BY_CHANCE = "too few runs tell whether it is fixed";
 /** @type {Record<string, string>} Other tags are what they say. */
-const TAG_TEXTS = { suspected: "suspected regression" };
+const TAG_TEXTS = { suspected: "suspected regression", changed_answer: "changed answer" };
 const OWNER_TEXTS = { agent: "of the agent", provider: "of an external service, not of the agent", gate: "of the gate, not of the agent" };
 /** @type {Record<string, string[]>} */
 const OUTCOMES = { 1: ["✓", "pass", "passed"], 0: ["✗", "fail", "failed"], x: ["!", "warn", "no result"], "?": ["·", "muted", "unknown"] };
@@ -305,6 +305,7 @@ function conversationSection(item, chosen, state, onPaper) {
     baseNote: item.base_note,
     wrongTurns: Number.isInteger(run.error?.turn) ? turnTexts(item, run, "failed").set(run.error.turn, "") : turnTexts(item, run, "failed"),
     lowTurns: turnTexts(item, run, "passed"),
+    changed: now ? item.changed : [],
     address: (turn) => fragmentOf({ ...state, view: undefined, case: item.id, run: run.key, turn: String(turn + 1), q: null }),
     remarks: (turn) => turnRemarks(item, run, turn),
     target: Number.isInteger(target) ? target : -1,

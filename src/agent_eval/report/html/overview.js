@@ -11,6 +11,7 @@ const COUNTS = [
   ["flaky", "flaky", "muted", "≈"],
   ["quarantined", "quarantined", "muted", "‖"],
   ["status:not_run", "not run", "muted", "○"],
+  ["changed_answer", "changed answers", "warn", "≠"],
   ["fixed", "fixed", "pass", "↗"],
   ["status:passed", "passed", "pass", "✓"],
 ];

@@ -9,7 +9,7 @@ const QUERY_TOKEN = /(?:"[^"]*"?|[^\s"])+/g;
 const FILTER = /^([a-z_]+)(:|[<>]=?|=)(.*)$/i;
 const NUMBER_FILTERS = ["seconds", "tokens", "cost"];
 const FIELDS = ["status", "change", "word", "cause", "file", "agent", "tool", "metric", "seconds", "tokens", "cost"];
-const TAG_WORDS = ["regression", "suspected", "flaky", "quarantined", "blocking", "fixed", "replayed"];
+const TAG_WORDS = ["regression", "suspected", "flaky", "quarantined", "blocking", "fixed", "replayed", "changed_answer"];
 const QUERY_VALUES = {
   status: ["passed", "failed", "errored", "not_run"],
   change: ["newly_failing", "fixed", "still_failing", "changed", "added", "removed", "unjudged", "renamed"],

@@ -54,7 +54,7 @@ function caseCell(index, row) {
  * @param {Row} row
  */
 function rowWord(row) {
-  const tag = ["quarantined", "regression", "suspected", "flaky", "fixed"].find((name) => row.tags.includes(name));
+  const tag = ["quarantined", "regression", "suspected", "flaky", "fixed", "changed_answer"].find((name) => row.tags.includes(name));
   if (tag) return TAG_TEXTS[tag] ?? tag;
   const change = row.change && row.change !== "fixed" ? CHANGE_MARKS[row.change] : ""; // passing again is no evidence
   return change || (["passed", "failed"].includes(row.status) ? "" : statusText(row.status));

@@ -5,9 +5,9 @@
  *   `number`: which call of its turn it is, from 0; -1 for other kinds.
  * @typedef {"expected" | "now" | "base"} Side
  * @typedef {Record<Side, TurnItem | null> & {count?: number}} TurnRow `count`: of equal rows, one after the other.
- * @typedef {{expected: any[] | null, now: any, base: any, baseName: string, baseNote: string | null, wrongTurns: Map<number, string>, lowTurns: Map<number, string>,
+ * @typedef {{expected: any[] | null, now: any, base: any, baseName: string, baseNote: string | null, wrongTurns: Map<number, string>, lowTurns: Map<number, string>, changed: {turn: number, kind: string, place: string, before: string, after: string}[],
  *   remarks: (turn: number) => Child[], address: (turn: number) => string, target: number, onPaper: boolean}} Conversation
- *   `now` and `base` are runs, or null. `wrongTurns`: those that made a metric fail, with the score. `lowTurns`: the same of a metric that passes. `remarks`: what the
+ *   `now` and `base` are runs, or null. `wrongTurns`: those that made a metric fail, with the score. `lowTurns`: the same of a metric that passes. `changed`: what is otherwise than on the base branch. `remarks`: what the
  *   criteria say about a turn. `target`: the turn to go to, or -1. `onPaper`: all turns but those that are as expected are open, without their timelines.
  */
 
@@ -58,9 +58,11 @@ function turnMark(conversation, i) {
   if (wrong && calls[lost]) return mark(`${calls[lost].step.name} not called`);
   if (failed) return mark(`${failed.step.name} returned an error`);
   const differing = (turn?.align ?? []).find((/** @type {(number | null)[]} */ [before, actual]) => before === null || argumentDifferences(calls[before]?.step ?? {}, items[actual ?? -1]?.step ?? {}).length);
-  const other = items[differing?.[1] ?? -1];
-  if (wrong && other) return mark(differing[0] === null ? `${other.step.name} not expected` : `other arguments of ${other.step.name}`);
+  const called = items[differing?.[1] ?? -1];
+  if (wrong && called) return mark(differing[0] === null ? `${called.step.name} not expected` : `other arguments of ${called.step.name}`);
   if (wrong) return mark(wrongTurns.get(i) ?? "");
+  const other = conversation.changed.find((value) => value.turn === i);
+  if (other) return { text: `≠ ${other.before} → ${other.after}`, tone: "mark warn", isCalm: false };
   const low = lowTurns.get(i);
   if (low) return mark(low);
   if (now && !turn && expected?.[i]) return mark("not reached");
@@ -105,9 +107,16 @@ function turnContent(conversation, i) {
   return [
     ...userMessage(turns, conversation.baseName),
     conversation.remarks(i),
+    changedList(conversation.changed.filter((value) => value.turn === i)),
     turnTable(conversation, turns, i),
     !conversation.onPaper && (turns.now?.steps.length || turns.now?.spans?.length) ? aside(false, "timeline", () => [renderTimeline(turns.now)]) : null,
   ];
+}
+
+/** @param {Conversation["changed"]} values */
+function changedList(values) {
+  const line = (/** @type {Conversation["changed"][number]} */ value) => h("li", null, foreign(value.place, "strong"), " ", foreign(value.before, "mark", { class: "gone" }), " → ", foreign(value.after, "mark", { class: "new" }));
+  return values.length ? [h("p", { class: "label", text: "otherwise than on the base branch" }), h("ul", { class: "remarks" }, values.map(line))] : null;
 }
 
 /**
@@ -152,7 +161,7 @@ function turnTable(conversation, turns, i) {
   const head = (/** @type {string} */ text) => h("th", { role: "rowheader", scope: "row", class: "label", text });
   const rowElement = (/** @type {TurnRow} */ row) => h("tr", { role: "row" }, head(label(row)), sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1 }))));
   const isCalm = (/** @type {TurnRow} */ row) => judged && kindOf(row)?.kind === "call" && Boolean(row.now && row.expected) && !argumentDifferences(row.expected?.step, row.now?.step).length && !(row.now?.responses ?? []).some((response) => decisive.has(response) || isError(response.value));
-  const answers = h("tr", { role: "row", class: "answers" }, head("Answer"), sides.map((side) => cell(side, answerCell(turns, side, side === "expected" ? null : conversation[side].error, i))));
+  const answers = h("tr", { role: "row", class: "answers" }, head("Answer"), sides.map((side) => cell(side, answerCell(turns, side, side === "expected" ? null : conversation[side].error, i, conversation.changed.some((value) => value.turn === i && value.kind === "answer")))));
   const body = h("tbody", { role: "rowgroup" }, ...foldedRows(rows, isCalm, rowElement, sides.length + 1), answers);
   const notes = SIDES.filter((side) => sides.includes(side) && !turns[side]).map((side) => (side === "expected" ? "No turn was expected here." : `${names[side]}: ${(side === "now" ? now : base)?.error ? "an error ended the conversation" : "the conversation ended before this turn"}.`));
   return h(
@@ -423,14 +432,15 @@ function argumentTable(differences, than) {
  * @param {Side} side
  * @param {any} error What ended the run, or null.
  * @param {number} i
+ * @param {boolean} isOther Whether both sides say other things: then they are compared with each other.
  * @returns {Child[]}
  */
-function answerCell(turns, side, error, i) {
+function answerCell(turns, side, error, i, isOther) {
   const turn = turns[side];
   if (!turn) return [];
   if (!turn.answer) return side === "expected" ? [] : [h("p", { class: "mark fail", text: error?.turn === i ? `(no answer: ${error.kind})` : "(no answer)" })];
   const text = textOfParts(turn.answer);
-  const reference = side === "expected" ? "now" : turns.expected?.answer ? "expected" : side === "now" ? "base" : "now";
+  const reference = side === "expected" ? "now" : isOther && turns.now && turns.base ? (side === "now" ? "base" : "now") : turns.expected?.answer ? "expected" : side === "now" ? "base" : "now";
   const other = textOfParts(turns[reference]?.answer);
   if (side === "base" && turns.now?.answer && JSON.stringify(turn.answer) === JSON.stringify(turns.now.answer)) return [muted("as now")];
   if (text === null || other === null) return messageParts(turn.answer);

@@ -14,6 +14,15 @@ from typing import Unpack
 from agent_eval.core.text import shorten
 from agent_eval.report.phrases import _cases, _evidence, _notes, _run, _verdict
 from agent_eval.report.phrases._agent_changes import agent_change, agent_changes, agent_unchanged, relevant_changes
+from agent_eval.report.phrases._answers import (
+    changed_lines,
+    changed_note,
+    changed_overview,
+    changed_place,
+    changed_title,
+    changed_verb,
+    sides,
+)
 from agent_eval.report.phrases._causes import (
     cause_evidence,
     cause_line,

@@ -12,6 +12,7 @@ from functools import partial
 from agent_eval.core.reason import NO_REASON
 from agent_eval.core.text import every, first_line, plural, share, shorten
 from agent_eval.gate.outcome import further_reasons
+from agent_eval.report.phrases._answers import changed_sentence
 from agent_eval.report.phrases._causes import cause_title
 from agent_eval.report.phrases._words import as_often, filled
 from agent_eval.report.views import one_line
@@ -249,6 +250,7 @@ _CLAUSES: Mapping[str, Callable[..., str]] = {
     "improved": _improved,
     "newly-passes": _newly_passes,
     "cases-changed": _cases_changed,
+    "answers-changed": changed_sentence,
     "never-ran": _never_ran_,
     "regressions": _regressions,
     "suspected": _suspected,

@@ -97,6 +97,10 @@ def journal_damaged(file: str, line: int) -> str:
     return f"{file} could not be read from line {line:,} on: runs are repeated"
 
 
+def answers_not_compared(kind: str) -> str:
+    return f"The answers could not be compared with the base branch's ({kind})"
+
+
 def causes_unknown(kind: str) -> str:
     return f"What the failing cases have in common could not be determined ({kind})"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agent_eval.core.text import plural, short_name, shorten
 from agent_eval.report.phrases import diff, metric_base_notes
 from agent_eval.report.renderers._styling import mark, printed, styled
-from agent_eval.report.views import View, case_name, location, reason_lines, spending, view_of
+from agent_eval.report.views import View, case_name, location, reason_lines, score_text, spending, view_of
 from agent_eval.results import CaseReport, RunReport
 
 if TYPE_CHECKING:
@@ -108,3 +108,14 @@ def delta_table(rows: Sequence[diff.DeltaRow], branch: str) -> Table:
             styled((f"{row.not_evaluated:,}", "yellow" if row.not_evaluated else "")) if row.gates else "",
         )
     return table
+
+
+def drop_lines(view: View, most: int = 3) -> list[str]:
+    """The largest drops of scores that still pass, a line each."""
+    drops = view.report.comparison.drops if view.report.comparison is not None else []
+    lines = [
+        f"passing with a worse score: {short_name(drop.eval_id)}: {short_name(drop.name)} "
+        f"{score_text(drop.score.base)} → {score_text(drop.score.head)}"
+        for drop in drops[:most]
+    ]
+    return [*lines, f"and {plural(len(drops) - most, 'more drop')}"] if len(drops) > most else lines

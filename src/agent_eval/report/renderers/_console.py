@@ -19,6 +19,7 @@ from agent_eval.report.phrases import (
     cause_sentence,
     change_label,
     changed_here,
+    changed_overview,
     diff,
     headline,
     next_step,
@@ -28,7 +29,7 @@ from agent_eval.report.phrases import (
     suite_lines,
 )
 from agent_eval.report.phrases.rule_changes import rule_sentences
-from agent_eval.report.renderers._comparison_text import base_comparison_lines, delta_table
+from agent_eval.report.renderers._comparison_text import base_comparison_lines, delta_table, drop_lines
 from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, styled
 from agent_eval.report.views import (
     NEVER_RAN,
@@ -370,6 +371,9 @@ def _sides(sides: Sequence[Side]) -> Table:
 def _remarks(view: View) -> Iterator[RenderableType]:
     """What else a reader has to know before the verdict."""
     report, groups = view.report, view.groups
+    for number, line in enumerate(changed_overview(view)):
+        yield _indented(styled((line, "" if number else "yellow")), 4 if number else 2)
+    yield from (_indented(styled((drop, "dim"))) for drop in drop_lines(view))
     if report.verdict != "passed" and (changed := agent_changes(report, placed=True)):
         yield styled("  changed in the agent: ", (changed, ""))
     for cases, what in (

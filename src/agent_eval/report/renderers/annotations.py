@@ -20,6 +20,8 @@ from agent_eval.report.phrases import (
     cause_sentence,
     change_label,
     changed_here,
+    changed_lines,
+    changed_verb,
     headline,
     metric_base_notes,
 )
@@ -121,6 +123,15 @@ def _case_annotations(view: View) -> Iterator[_Annotation]:
         for case in left:
             if case.case_id not in grouped:
                 yield _case_annotation(case, level, _what(case, what, view), view)
+    lines = {case.case_id: case.line for case in report.cases}
+    for case_id, changed in view.answers.items():
+        yield _Annotation(
+            level="notice",
+            title=f"{shorten(one_line(case_name(changed)), LONGEST_TITLE - 60)} {changed_verb(view, changed)}",
+            message="\n".join(changed_lines(changed, _LINES)),
+            file=changed.file,
+            line=lines.get(case_id),
+        )
     for reason, cases in not_run_groups(report):
         yield _Annotation(level="warning", title=f"{plural(len(cases), 'case')} did not run", message=reason)
 

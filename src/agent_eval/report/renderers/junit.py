@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import plural, shorten
-from agent_eval.report.phrases import cause_evidence, change_label, headline
+from agent_eval.report.phrases import cause_evidence, change_label, changed_lines, changed_verb, headline
 from agent_eval.report.views import (
     LABELS,
     WAS_REPLAYED,
@@ -151,12 +151,13 @@ def _test_case(case: CaseReport, class_name: str, view: View, cause: str) -> Any
 
     outcome = view.outcomes[case.case_id]
     explain = case.status == "quarantined" or outcome.excused
+    lines = [*score_lines(case), *answer_lines(view, case)]
     test = TestCase(
         shorten(one_line(case.eval_id), _LONGEST_NAME) or "_",
         class_name,
         elapsed_sec=max(case.duration, 0),
         # A skipped case has no text of its own, so the explanation follows the scores.
-        stdout=_bounded(chain(score_lines(case), ("",), explanation_lines(case)) if explain else score_lines(case)),
+        stdout=_bounded(chain(lines, ("",), explanation_lines(case)) if explain else lines),
     )
     if case.status == "passed" and not outcome.blocks:
         return test
@@ -214,6 +215,14 @@ def score_lines(case: CaseReport) -> Iterator[str]:
         yield plural(len(case.runs), "run")
     for metric in case.metrics:
         yield f"{metric.name}: {_score(metric)}"
+
+
+def answer_lines(view: View, case: CaseReport) -> Iterator[str]:
+    """What the case answers or does otherwise than on the base branch."""
+    changed = view.answers.get(case.case_id)
+    if changed is not None:
+        yield f"{changed_verb(view, changed)}:"
+        yield from (f"  {line}" for line in changed_lines(changed))
 
 
 def _score(metric: MetricReport) -> str:

@@ -28,12 +28,15 @@ from agent_eval.report.phrases import (
     cause_evidence,
     cause_sentence,
     changed_lead,
+    changed_place,
+    changed_title,
     diff,
     headline,
     headline_status,
     next_step,
     other_reasons,
     place_reference,
+    sides,
     suite_lines,
     why_not_passed,
 )
@@ -141,6 +144,8 @@ def environment() -> Environment:
         "shorten": shorten,
         "lines": lambda text: [line.strip() for line in text.splitlines()],
         "score": score_text,
+        "changed_place": changed_place,
+        "sides": sides,
         "difference": pass_context(lambda context, case: case_difference(case, context["view"])),
         "why": pass_context(lambda context, case: why_not_passed(case, context["view"])),
         "sentence": pass_context(lambda context, cause: cause_sentence(cause, context["view"].branch)),
@@ -357,6 +362,9 @@ def context(content: Content, detail: Detail, links: Links, warnings: Sequence[s
             for case in [*acted_before(errors)[: detail.explained], *alone[: min(detail.explained, rows)]]
             if (example := example_of(case)).sides or example.remarks
         ],
+        "changed_answers": [*view.answers.values()],
+        "changed_title": changed_title(view, [*view.answers.values()]) if view.answers else "",
+        "drops": report.comparison.drops[: min(detail.listed, 5)] if report.comparison is not None else [],
         "better_title": f"Better than on {view.branch}" if view.decided else "Newly passing",
         "better": groups.better,
         "still": groups.still,
@@ -427,7 +435,6 @@ def _base(view: View, detail: Detail) -> dict[str, Any]:
         ],
         "changes_title": _changes_title(comparison, view.branch) if comparison is not None else "",
         "branch": view.branch,
-        "drops": comparison.drops[: min(detail.listed, 5)] if comparison is not None and changes else [],
         "statistics": [detail.shorten_message(line) for line in suite_lines(view)[: detail.listed]],
         "case_statistics": [
             (detail.shorten(case_name(case)), [shorten(line, 2 * detail.name) for line in lines[:5]])

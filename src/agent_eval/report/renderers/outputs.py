@@ -24,6 +24,8 @@ OUTPUTS: Mapping[str, str] = {
     "regressions": "Number of regressions: by the statistical test if there is one, else the newly failing "
     "cases; empty without a comparison.",
     "fixed": "Number of cases that pass and did not pass on the base branch; empty without a comparison.",
+    "changed-answers": "Number of cases that answer or act otherwise than on the base branch; empty without a "
+    "comparison.",
     "metrics": "Mean score of each metric, here and on the base branch, and the difference, as JSON: "
     '{"NAME": {"score": 0.9, "base": 1.0, "delta": -0.1}}.',
     "baseline": "found, none-yet, fetch-failed or incompatible; empty if there is nothing to compare with.",
@@ -68,6 +70,7 @@ def output_values(report: RunReport, paths: Mapping[str, str]) -> dict[str, str]
         "newly-failing": _count(report, "newly_failing"),
         "regressions": _regressions(report),
         "fixed": _count(report, "fixed"),
+        "changed-answers": "" if report.comparison is None else str(len(report.comparison.changed_answers)),
         "metrics": _metrics(report),
         "baseline": report.baseline.status if report.baseline is not None else "",
         "baseline-sha": (report.baseline.commit if report.baseline is not None else None) or "",

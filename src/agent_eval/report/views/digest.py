@@ -10,7 +10,7 @@ from agent_eval.core.reason import NO_REASON
 from agent_eval.core.text import first_line, listed, plural, share, shorten
 from agent_eval.gate.outcome import has_crashed, has_timed_out, is_unanswered
 from agent_eval.report.views.numbers import duration_text, measurement_text, score_text, threshold_text
-from agent_eval.results import CaseComparison, CaseReport, MetricReport, RunReport
+from agent_eval.results import CaseComparison, CaseReport, ChangedAnswer, MetricReport, RunReport
 
 _LINE = 300
 """Characters of one line of an explanation."""
@@ -179,7 +179,7 @@ def truncation_notes(cases: Iterable[CaseReport]) -> list[str]:
     return [f"{len(ids):,} of {plural(len(led), 'simulated conversation')} ended at max_allowed_invocations ({named})"]
 
 
-def case_name(case: CaseReport | CaseComparison) -> str:
+def case_name(case: CaseReport | CaseComparison | ChangedAnswer) -> str:
     """The name of a case. In the oldest format the id is the path of the file, of which only the last part is shown."""
     return case.file.rpartition("/")[2] if case.eval_id == case.file else case.eval_id
 
