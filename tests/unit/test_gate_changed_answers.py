@@ -2,44 +2,52 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from recording_samples import actual, called, recording, turn
 from report_samples import case
+from test_gate_cause_places import code_between
 
 from agent_eval.core.recording import Recording
+from agent_eval.gate.agent_diff import Diff, diff_of
 from agent_eval.gate.causes import CaseRuns
-from agent_eval.gate.changed_answers import Diff, changed_answers
+from agent_eval.gate.changed_answers import changed_answers
+from agent_eval.results import AgentFacts, AgentTree, ChangedValue, Place, ToolFacts
 
-SAME = Diff(touches_agent=False)
-DAY = 86_400.0
+SAME = Diff(agent=False)
 Said = str | tuple[str, Mapping[str, Any]]
 """An answer, or one with the response of a tool before it."""
 
 
-def run(number: int, said: Said, *, at: float = 1_790_000_000.0, message: str = "Go.", **args: Any) -> Recording:
+def run(number: int, said: Said, *, message: str = "Go.", **args: Any) -> Recording:
     answer, response = said if isinstance(said, tuple) else (said, None)
     parts = [] if response is None else called("look", response, **args)
-    return recording("x", actual(message, answer, *parts), run=number, started_at=at)
+    return recording("x", actual(message, answer, *parts), run=number)
 
 
-def found(
-    base: Sequence[Said], head: Sequence[Said], expected: str | None = "", diff: Diff = SAME, days: float = 0.0
-) -> list[str]:
+def of(diff: Diff, *cases: CaseRuns) -> list[list[ChangedValue]]:
+    """The values of each case that is named."""
+    reports = [case(f"x{number}", "passed") for number in range(len(cases))]
+    runs = {report.case_id: each for report, each in zip(reports, cases, strict=True)}
+    changed = changed_answers(reports, runs.__getitem__, lambda _: "agent", lambda _: diff)
+    return [each.values for each in changed]
+
+
+def found(base: Sequence[Said], head: Sequence[Said], expected: str | None = "", diff: Diff = SAME) -> list[str]:
     """`place: before → after` of each difference; `expected`: "" for the base's first answer, None for nothing."""
     first = base[0] if isinstance(base[0], str) else base[0][0]
     runs = CaseRuns(
         head=[run(at, said) for at, said in enumerate(head)],
-        base=[run(at, said, at=1_790_000_000.0 - days * DAY) for at, said in enumerate(base)],
+        base=[run(at, said) for at, said in enumerate(base)],
         expected=[] if expected is None else [turn("Go.", expected or first)],
     )
-    changed = changed_answers([case("x", "passed")], lambda _: runs, diff)
     return [
         f"{value.tool or 'answer'}{value.path and ' ' + value.path}: {value.before} → {value.after}"
-        for each in changed
-        for value in each.values
+        for values in of(diff, runs)
+        for value in values
     ]
 
 
@@ -64,7 +72,7 @@ OTHER = {
 @pytest.mark.parametrize(("before", "after", "difference"), OTHER.values(), ids=OTHER)
 def test_changed_answers__one_run_that_the_case_speaks_against(before: str, after: str, difference: str) -> None:
     assert found([before], [after], diff=Diff()) == [f"answer: {difference}"]
-    assert found([before] * 3, [after] * 3, None) == [f"answer: {difference}"]
+    assert found([before] * 3, [after] * 3, diff=Diff()) == [f"answer: {difference}"]
 
 
 NOISE: dict[str, tuple[Sequence[Said], Sequence[Said]]] = {
@@ -87,50 +95,62 @@ def test_changed_answers__noise(name: str) -> None:
     assert found(before, after, expected, Diff()) == []
 
 
-CLOCKS: dict[str, tuple[str, str, float]] = {
-    # Runs here start on 2026-09-21 at 14:13 UTC.
-    "today": ("Today is 2026-09-18.", "Today is 2026-09-21.", 3),
-    "tomorrow, in words": ("It arrives on 19 September.", "It arrives on September 22.", 3),
-    "the time": ("It is 16:43 now.", "It is 16:13 now.", 1 - 30 / 1440),
-    "a stamp": ("Made at 2026-09-18T14:13:20.", "Made at 2026-09-21T14:13:21.", 3),
+CLOCKS: dict[str, tuple[str, str]] = {
+    "today": ("Today is 2026-09-18.", "Today is 2026-09-21."),
+    "tomorrow, in words": ("It arrives on 19 September.", "It arrives on September 22."),
+    "the time": ("It is 16:43 now.", "It is 16:13 now."),
+    "a stamp": ("Made at 2026-09-18T14:13:20.", "Made at 2026-09-21T14:13:21."),
 }
 
 
 @pytest.mark.parametrize("name", CLOCKS)
-def test_changed_answers__what_says_when_it_was_said(name: str) -> None:
-    before, after, days = CLOCKS[name]
-    assert found([before] * 3, [after] * 3, diff=Diff(), days=days) == []
-    other = after.replace("21", "29").replace("22", "29").replace("16:13", "16:20")
-    assert found([before] * 3, [other] * 3, diff=Diff(), days=days)
+def test_changed_answers__what_may_say_when_it_was_said(name: str) -> None:
+    before, after = CLOCKS[name]
+    assert found([before] * 3, [after] * 3, None, Diff()) == []
+    assert found([before] * 3, [after] * 3, "It was 2024-01-01, 09:09.", Diff()) == []
+    assert found([before] * 3, [after] * 3, before, Diff())
 
 
 def test_changed_answers__how_many_runs_count() -> None:
     five, six = "It is 5.", "It is 6."
-    assert not found([five], [six])  # The pull request changes nothing.
+    assert not found([five] * 3, [six] * 3)  # The pull request changes nothing that the agent reads.
     assert not found([five], [six], None, Diff())  # Nothing says that the base branch always says 5.
     assert not found([five], [six], "It is 7.", Diff())
+    assert not found([five], [six], "Today it is 5.", Diff())  # The agent's words differ from run to run.
     assert found([five], [six], five, Diff())
     assert found([five, five], [six], None, Diff())
-    assert found([five], [six], None, Diff(gone={"5"}, new={"6"}))  # The very words.
-    assert not found([five], [six], None, Diff(gone={"5"}, new={"8"}))
-    assert not found([five] * 2, [six] * 3, None)
-    assert found([five] * 3, [six] * 3, None)
+    assert not found([five, "Now it is 5."], [six], None, Diff())
+    assert found([five, "Now it is 5.", five], [six] * 3, None, Diff())
+    assert not found([five, "Now it is 5, or 9."], [six] * 2, None, Diff())
+
+
+def test_changed_answers__words_that_the_pull_request_changes() -> None:
+    edit = Diff(agent=False, edits=[({"5", "eur"}, {"6", "usd"})])
+    assert found(["It is 5."], ["So it's 6."], None, edit) == ["answer: 5 → 6"]
+    assert found(["It costs 20 EUR."], ["That's 20 USD."], None, edit) == ["answer: 20 EUR → 20 USD"]
+    once = dataclasses.replace(edit, tools={"look"})
+    assert found([("", {"total": 5})], [("", {"total": 6})], None, once) == ["look total: 5 → 6"]
+    assert not found(["It is 5."], ["It is 7."], None, edit)
+    assert not found(["It is 5."], ["It is fine."], None, edit), "a digit may be gone for other reasons"
+    assert found([("", {"a": "5 EUR"})], [("", {})], None, edit)
 
 
 def test_changed_answers__of_tools() -> None:
     before, after = (
-        ("Done.", {"total": 150, "items": [{"n": 1}, {"n": 2}]}),
-        ("Done.", {"total": 0, "items": [{"n": 2}, {"n": 1}]}),
+        ("150 in all.", {"total": 150, "items": [{"n": 1}, {"n": 2}]}),
+        ("150 in all.", {"total": 0, "items": [{"n": 2}, {"n": 1}]}),
     )
-    here = Diff(tools={"look"})
+    here = Diff(agent=False, tools={"look"})
     assert found([before], [after], diff=here) == ["look total: 150 → 0"]
-    assert found([before], [after]) == []
-    assert found([before], [after], diff=Diff(tools={"other"})) == []
-    assert found([before] * 2, [after], diff=Diff()) == ["look total: 150 → 0"]
-    assert found([("", {"request_id": "a1"})], [("", {"request_id": "b2"})], diff=here) == []
-    said = ("Sales were 150.", {"total": 150}), ("Sales were 0.", {"total": 0})
-    assert found([said[0]], [said[1]], None, here) == ["answer: 150 → 0", "look total: 150 → 0"]
-    assert found([("", {"rows": ["30 days"]})], [("", {"rows": []})], diff=here) == ["look rows: 30 days → None"]
+    assert found([before], [after], diff=Diff()) == []
+    assert found([before], [after], "Some.", diff=here) == [], "nothing says that it is always 150"
+    assert found([before] * 2, [after], "Some.", diff=here) == ["look total: 150 → 0"]
+    assert found([("7 a1", {"request_id": "a1"})], [("7 a1", {"request_id": "b2"})], diff=here) == []
+    said = ("Sales were 150.", {"total": 150}), ("So sales are 0.", {"total": 0})
+    assert found([said[0]], [said[1]], diff=here) == ["answer: 150 → 0", "look total: 150 → 0"]
+    assert found([said[0]], [("Sorry.", {"error": "503"})], diff=here) == [], "an outage, perhaps"
+    noisy = [("Sales were 150.", {"total": n, "load": 2 * n, "rows": 3 * n}) for n in (150, 160)]
+    assert found(noisy[:1], noisy[1:], diff=here) == [], "most of what it returns is another value each time"
 
 
 def test_changed_answers__of_calls() -> None:
@@ -138,14 +158,23 @@ def test_changed_answers__of_calls() -> None:
         return recording("x", actual("Go.", "ok", *(part for city in cities for part in called("look", {}, city=city))))
 
     def differences(base: Recording, head: Recording, diff: Diff) -> list[tuple[str, str | None, str | None]]:
-        expected = base.invocations
-        runs = CaseRuns(head=[head], base=[base], expected=expected)
-        changed = changed_answers([case("x", "passed")], lambda _: runs, diff)
-        return [(value.path, value.before, value.after) for each in changed for value in each.values]
+        runs = CaseRuns(head=[head], base=[base], expected=base.invocations)
+        return [(value.path, value.before, value.after) for values in of(diff, runs) for value in values]
 
     assert differences(calls("Oslo"), calls("Bergen"), Diff()) == [("city", "Oslo", "Bergen")]
     assert differences(calls("Oslo"), calls("Oslo", "Oslo"), Diff()) == [("", "1", "2")]
     assert differences(calls("Oslo"), calls("Bergen"), SAME) == []
+    assert differences(calls("Oslo"), calls("Bergen"), Diff(agent=False, edits=[({"oslo"}, {"bergen"})]))
+
+
+def test_changed_answers__a_noisy_agent_says_nothing_by_its_other_cases() -> None:
+    def runs(base: str, head: str, expected: str) -> CaseRuns:
+        return CaseRuns(head=[run(0, head)], base=[run(0, base)], expected=[turn("Go.", expected)])
+
+    coin = runs("It is 5.", "It is 6.", "It is 5.")
+    assert of(Diff(), coin, runs("Yes.", "Yes.", "Yes.")) != []
+    assert of(Diff(), coin, runs("It is 5.", "It is 6.", "It is 6.")) == []
+    assert of(Diff(), coin, runs("Yes.", "Yes.", "Yes, it is.")) == []
 
 
 def test_changed_answers__another_user_message_ends_the_comparison() -> None:
@@ -153,4 +182,76 @@ def test_changed_answers__another_user_message_ends_the_comparison() -> None:
         head=[run(number, "It is 6.", message="Well?") for number in range(3)],
         base=[run(number, "It is 5.") for number in range(3)],
     )
-    assert changed_answers([case("x", "passed")], lambda _: runs, Diff()) == []
+    assert of(Diff(), runs) == []
+
+
+# -- what a pull request changes
+
+FILES = {
+    "desk/agent.py": """import os
+from . import tools
+
+LIMIT = 5
+root_agent = LlmAgent(name="desk", model="m", instruction="Help. Prices are in EUR.", tools=[tools.price, tools.stock])
+""",
+    "desk/tools.py": """import json
+from pathlib import Path
+
+VAT = 0.19
+STOCK = json.loads((Path(__file__).parent / "stock.json").read_text())
+
+
+def price(item: str) -> dict:
+    return {"price": with_vat(10)}
+
+
+def stock(item: str) -> dict:
+    return {"count": STOCK[item]}
+
+
+def with_vat(net):
+    return net * (1 + VAT)
+
+
+def unused():
+    return 1
+""",
+    "desk/stock.json": '{"lamp": 5}',
+}
+CHANGES: dict[str, tuple[str, str, str, bool, set[str]]] = {
+    "a helper of a tool": ("desk/tools.py", "net * (1 + VAT)", "net + VAT", False, {"price"}),
+    "a constant of a tool": ("desk/tools.py", "VAT = 0.19", "VAT = 0.07", False, {"price"}),
+    "data of a tool": ("desk/stock.json", "5", "6", False, {"stock"}),
+    "code that nobody uses": ("desk/tools.py", "return 1", "return 2", False, set()),
+    "a comment": ("desk/tools.py", "VAT = 0.19", "VAT = 0.19  # percent", False, set()),
+    "a local name": ("desk/tools.py", "    return net *", "    made = net\n    return made *", False, set()),
+    "an import of a library": ("desk/tools.py", "import json", "import json\nimport logging", False, set()),
+    "the instruction": ("desk/agent.py", "in EUR", "in USD", True, set()),
+    "a file that is read by unknown code": ("desk/notes.txt", "", "x", True, set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_diff_of__what_a_pull_request_changes(name: str) -> None:
+    file, old, new, is_agent, tools = CHANGES[name]
+    head: dict[str, str | None] = {**FILES, file: FILES.get(file, "").replace(old, new) if old else new}
+    places = [ToolFacts(name=each, place=Place(file="desk/tools.py", symbol=each)) for each in ("price", "stock")]
+    facts = AgentFacts(name="desk", tools=places, places=[Place(file="desk/agent.py", symbol="root_agent")])
+    diff = diff_of(code_between(FILES, head, "desk"), AgentTree(agent="desk", agents=[facts]))
+    assert (diff.agent, diff.tools) == (is_agent, tools)
+
+
+def test_diff_of__without_a_base_or_an_agent() -> None:
+    head: dict[str, str | None] = {**FILES, "desk/stock.json": '{"lamp": -5}'}
+    code = code_between(FILES, head, "desk")
+    assert diff_of(code, None) == Diff(agent=True, edits=[({"5"}, {"-5"})])
+    assert diff_of(code, None, lambda _: False) == Diff(agent=False, edits=[])
+    assert diff_of(dataclasses.replace(code, changed_files=None), None) == Diff(edits=[])
+
+
+def test_diff__explains() -> None:
+    diff = Diff(edits=[({"open", "a", "150"}, {"closed", "0"}), ({"eur"}, {"usd"})])
+    sides = [("150", "0"), ("open", "closed"), ("20 EUR", "20 USD"), ("open", None), ("150", None)]
+    assert [diff.explains(*each) for each in sides] == [True] * 5
+    others = [("open", "usd"), ("a", None), (None, "0"), ("20 EUR", "20 EUR"), ("x", "closed"), (None, None)]
+    assert [diff.explains(*each) for each in others] == [False] * 6

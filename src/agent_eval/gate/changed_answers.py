@@ -1,28 +1,30 @@
 """What agents say and do differently from the base branch, whatever their scores are. Pure.
 
-A difference is in all runs of this side and in none of the base branch's. With few runs that may be chance, so
-something else must speak for it: the eval case expects what the base branch said, or the pull request changes the tool
-or the very words. Where it changes nothing that an agent reads, only many runs count.
+A difference is in all runs of this side and in none of the base branch's. With few runs that may be chance, so it
+counts only if the pull request explains it: it changes these very words, or the tool that returns another value. What
+else differs counts if the agent is steady, or if there are many runs.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from functools import cached_property, partial
 from itertools import islice, zip_longest
 from typing import Any
 
 from agent_eval.core.content import text_of
 from agent_eval.core.text import shorten
-from agent_eval.criteria.facts import Fact, compare, differences, facts_of
+from agent_eval.criteria.facts import Fact, compare, differences
+from agent_eval.gate.agent_diff import Diff
 from agent_eval.gate.causes import (
     NOTHING,
     CaseRuns,
     Turn,
+    error_in,
     json_text,
     leaves,
     mentions,
@@ -30,7 +32,6 @@ from agent_eval.gate.causes import (
     word_changes,
     words,
 )
-from agent_eval.gate.changed_lines import tokens
 from agent_eval.results import CaseReport, Recording
 from agent_eval.results.comparison import ChangedAnswer, ChangedValue
 
@@ -40,47 +41,16 @@ _LONGEST = 200
 """Characters of a value."""
 _LONGEST_TEXT = 20_000
 """Characters of an answer, or a value of a tool, that are read."""
-_CHANCE = 0.025
-"""How often a coin with the worst odds may show as many equal runs on both sides."""
+_CHANCE = 0.05
+"""How many differences of an agent may be chance, if all that varies does so like a coin."""
+_STEADY = 0.9
+"""Share of an agent's answers that are the same, word by word."""
 _FEW_WORDS = 6
-_NOW = timedelta(hours=36)
-_LATE = 2
-"""Minutes between the start of a run and what it calls now."""
-_TIME_ZONES = 15
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?")
-_EPOCH = re.compile(r"\b\d{10}(?:\d{3})?\b")
-_PASSING = re.compile(
-    r"(?:^|[_.])(?:\w*id|uuid|token|seed|nonce|time|\w*stamp|\w+_at|now|elapsed|latency|duration)$", re.I
-)
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d|^\d{10}(?:\d{3})?$")
+"""What may say when a run took place."""
+_PASSING = re.compile(r"(?:^|[_.])(?:\w*id|uuid|token|seed|nonce|\w*stamp|now|elapsed|latency)$", re.I)
 """Names of values that differ from run to run."""
 Path = tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Diff:
-    """What the pull request changes, as far as it is known."""
-
-    touches_agent: bool = True
-    """Whether it changes a file that an agent may read; also if that is unknown."""
-    tools: Set[str] = frozenset()
-    """Names of tools that it changes."""
-    gone: Set[str] = frozenset()
-    """Words of the lines that it removes, as `changed_lines.tokens`."""
-    new: Set[str] = frozenset()
-
-    def has(self, before: str | None, after: str | None) -> bool:
-        """Whether it replaces the one by the other, word by word."""
-        sides = ((before, self.gone), (after, self.new))
-        return all(said is None or (bool(found := tokens([said])) and found.keys() <= there) for said, there in sides)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Run:
-    """A run, or what the case expects."""
-
-    turns: Sequence[Turn]
-    users: Sequence[str]
-    start: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,99 +59,235 @@ class _Pair:
 
     before: str | None
     after: str | None
-    witnesses: int
-    """Runs of the base branch, and the eval case, that have `before`; without it, those that lack `after`."""
+    runs: int
+    """Of the base branch, all of which have `before`, or lack `after`."""
+    is_expected: bool = False
+    """Whether the eval case has `before`, too."""
     fact: str = ""
+    whole: tuple[str | None, str | None] = (None, None)
+    """The values that these facts are a part of."""
+
+    @property
+    def witnesses(self) -> int:
+        """Who says `before`. What may be the time of a run is the base branch's own only if the case says it, too."""
+        is_moment = self.fact in {"date", "time"} or _MOMENT.search(self.before or self.after or "")
+        return self.runs + 1 if self.is_expected else 0 if is_moment else self.runs
 
 
-def changed_answers(cases: Iterable[CaseReport], runs_of: Callable[[str], CaseRuns], diff: Diff) -> list[ChangedAnswer]:
+@dataclass(kw_only=True)
+class _Habits:
+    """How much an agent varies without a reason: in its answers, its calls, or the responses of a tool."""
+
+    compared: int = 0
+    """Turns of the base branch that could be compared with another run, or with what the case expects."""
+    same: int = 0
+    varying: int = 0
+    """Values that only some runs of a side have, or that differ without a witness."""
+    witnessed: int = 0
+    """Values that differ from what the base branch and the case say."""
+
+    def is_unlikely(self, runs: int) -> bool:
+        """Whether a difference is unlikely to be chance, if so many runs agree on it."""
+        is_steady = self.compared > 0 and self.same >= _STEADY * self.compared
+        return (runs > 2 and is_steady and not self.varying) or (self.varying + 1) * 2.0 ** (1 - runs) <= _CHANCE
+
+    def is_reliable(self) -> bool:
+        """Whether most of what differs has a witness."""
+        return self.witnessed > self.varying
+
+
+@dataclass(kw_only=True)
+class _Found:
+    """A difference, which counts if the agent's habits, once all cases are known, allow it."""
+
+    value: ChangedValue
+    counts: Callable[[], bool] = lambda: True
+
+
+def changed_answers(
+    cases: Iterable[CaseReport],
+    runs_of: Callable[[str], CaseRuns],
+    agent_of: Callable[[str], str],
+    diff_of: Callable[[str], Diff],
+) -> list[ChangedAnswer]:
     """The cases whose answers, tool results or calls differ from the base branch's.
 
     Args:
         cases: Those with the same content on both sides.
         runs_of: Returns the recordings of a case. Only those of one case are in memory at once.
-        diff: What the pull request changes.
+        agent_of: Returns the path of the agent that answers a file.
+        diff_of: Returns what the pull request changes for an agent.
     """
-    found = []
+    habits = defaultdict[tuple[str, ...], _Habits](_Habits)
+    found: list[tuple[CaseReport, int, int, list[_Found]]] = []
     for case in cases:
-        recorded = runs_of(case.case_id)
-        head, base = ([*islice(map(_run, _whole(side)), _MOST_RUNS)] for side in (recorded.head, recorded.base))
-        if not head or not base:
-            continue
-        values = list(_values(head, base, [turn_of(turn) for turn in recorded.expected], diff))
-        if values:
-            found.append(
-                ChangedAnswer(
-                    case_id=case.case_id,
-                    file=case.file,
-                    eval_id=case.eval_id,
-                    passes=case.status == "passed",
-                    runs=len(head),
-                    base_runs=len(base),
-                    values=values[:_MOST_VALUES],
-                    more=max(len(values) - _MOST_VALUES, 0),
-                )
-            )
-    return found
+        recorded, agent = runs_of(case.case_id), agent_of(case.file)
+        head, base = _turns(recorded.head), _turns(recorded.base)
+        if head and base:
+            expected = [turn_of(turn) for turn in recorded.expected]
+            differing = _differing(head, base, expected, diff_of(agent), lambda *key, agent=agent: habits[agent, *key])
+            found.append((case, len(head), len(base), [*differing]))
+    return [
+        ChangedAnswer(
+            case_id=case.case_id,
+            file=case.file,
+            eval_id=case.eval_id,
+            passes=case.status == "passed",
+            runs=runs,
+            base_runs=base_runs,
+            values=values[:_MOST_VALUES],
+            more=max(len(values) - _MOST_VALUES, 0),
+        )
+        for case, runs, base_runs, differing in found
+        if (values := [each.value for each in differing if each.counts()])
+    ]
 
 
-def _whole(recordings: Iterable[Recording]) -> Iterator[Recording]:
-    return (recording for recording in recordings if recording.error is None and recording.invocations)
+def _turns(recordings: Iterable[Recording]) -> list[list[tuple[str, Turn]]]:
+    """What the user says in each turn of the first whole runs, and what happens."""
+    whole = (each for each in recordings if each.error is None and each.invocations)
+    return [
+        [(text_of(turn.user_content), turn_of(turn, knows_calls=run.calls_visible)) for turn in run.invocations]
+        for run in islice(whole, _MOST_RUNS)
+    ]
 
 
-def _run(recording: Recording) -> _Run:
-    return _Run(
-        turns=[turn_of(turn, knows_calls=recording.calls_visible) for turn in recording.invocations],
-        users=[text_of(turn.user_content) for turn in recording.invocations],
-        start=datetime.fromtimestamp(recording.started_at, UTC),
-    )
-
-
-def _values(head: Sequence[_Run], base: Sequence[_Run], expected: Sequence[Turn], diff: Diff) -> Iterator[ChangedValue]:
-    """The differences, those of tools before the answers that they explain, turn by turn.
-
-    What a simulated user was told otherwise ends the comparison.
-    """
-    is_clock = _Clock(base=[run.start for run in base], head=[run.start for run in head])
-    for number in range(min(len(run.turns) for run in (*head, *base))):
-        if len({run.users[number] for run in (*head, *base)}) > 1:
+def _differing(
+    head: Sequence[Sequence[tuple[str, Turn]]],
+    base: Sequence[Sequence[tuple[str, Turn]]],
+    expected: Sequence[Turn],
+    diff: Diff,
+    habits: Callable[..., _Habits],
+) -> Iterator[_Found]:
+    """The differences, those of answers first, turn by turn. What a user was told otherwise ends the comparison."""
+    for number, (here, there) in enumerate(zip(zip(*head, strict=False), zip(*base, strict=False), strict=False)):
+        if len({message for message, _ in (*here, *there)}) > 1:
             return
-        here, there = ([run.turns[number] for run in side] for side in (head, base))
-        wanted = expected[number] if number < len(expected) else None
-        named: list[ChangedValue] = []
-        for kind, sides in (("call", _calls), ("response", _responses)):
-            known = [sides(turn) for turn in (*here, *there)]
-            places = sorted(set[Path]().union(*known)) if kind == "call" else sorted(_common(known))
-            for place in places:
-                now, was = ([sides(turn).get(place, []) for turn in side] for side in (here, there))
-                also = sides(wanted).get(place) if wanted is not None else None
-                for pair in _pairs(was, now, also):
-                    evident = place[0] in diff.tools and not _PASSING.search(place[-1])
-                    if not is_clock(pair) and _counts(pair, len(head), len(base), diff, evident=evident):
-                        named.append(_value(kind, number, pair, tool=place[0], path=place[2:]))
-        was_said, said = ([turn.answer or "" for turn in side] for side in (there, here))
-        for pair in _texts(was_said, said, wanted.answer if wanted is not None else None):
-            evident = any(_passes_on(value, pair) for value in named if value.kind == "response")
-            if not is_clock(pair) and _counts(pair, len(head), len(base), diff, evident=evident):
-                named.append(_value("answer", number, pair))
-        yield from sorted(named, key=lambda value: value.kind != "answer")
+        turn = _Sides(
+            number=number,
+            head=[each for _, each in here],
+            base=[each for _, each in there],
+            expected=expected[number] if number < len(expected) else None,
+            diff=diff,
+            habits=habits,
+        )
+        acts = [*turn.responses()]
+        acts += turn.calls(acts)
+        yield from turn.answers(acts)
+        yield from acts
 
 
-def _value(kind: Any, turn: int, pair: _Pair, *, tool: str = "", path: Path = ()) -> ChangedValue:
-    before, after = (None if said is None else shorten(said, _LONGEST) for said in (pair.before, pair.after))
-    return ChangedValue(
-        kind=kind, turn=turn, tool=tool, path=".".join(path), fact=pair.fact, before=before, after=after
-    )
+@dataclass(frozen=True, kw_only=True)
+class _Sides:
+    """A turn on both sides, and what the case expects of it."""
+
+    number: int
+    head: Sequence[Turn]
+    base: Sequence[Turn]
+    expected: Turn | None
+    diff: Diff
+    habits: Callable[..., _Habits]
+
+    def responses(self) -> Iterator[_Found]:
+        """What tools return otherwise for equal arguments."""
+        said = words((self.expected.answer or "")[:_LONGEST_TEXT]) if self.expected is not None else []
+        known = [_responses(turn) for turn in (*self.head, *self.base)]
+        for place in sorted(_common(known)):
+            habits = self.habits("response", place[0])
+            for pair in self._pairs(_responses, place, habits):
+                found = self._found("response", pair, place)
+                if self._is_explained(pair):
+                    yield found
+                    continue
+                if _PASSING.search(place[-1]) or self._failed_once:
+                    continue
+                if pair.witnesses > 1 or _is_said(said, pair.before or ""):
+                    habits.witnessed += 1
+                    found.counts = habits.is_reliable
+                else:
+                    habits.varying += 1
+                    found.counts = lambda: False
+                if place[0] in self.diff.tools:
+                    yield found
+
+    def calls(self, responses: Sequence[_Found]) -> Iterator[_Found]:
+        """Calls and arguments that differ."""
+        habits = self.habits("call")
+        made = [[(call.call.name, call.call.args) for call in turn.calls] for turn in self._known]
+        if len(made) > 1:
+            habits.compared += 1
+            habits.same += all(calls == made[0] for calls in made)
+        known = [_calls(turn) for turn in (*self.head, *self.base)]
+        for place in sorted(set[Path]().union(*known)):
+            for pair in self._pairs(_calls, place, habits):
+                if self._is_explained(pair) and len(place) > 2:
+                    yield self._found("call", pair, place)
+                elif pair.witnesses < 2 or self._failed_once:
+                    habits.varying += 1
+                elif self.diff.agent or any(_passes_on(each.value, pair) for each in responses):
+                    found = self._found("call", pair, place)
+                    found.counts = partial(habits.is_unlikely, pair.witnesses + len(self.head))
+                    yield found
+
+    def answers(self, acts: Sequence[_Found]) -> Iterator[_Found]:
+        """What answers say otherwise."""
+        habits = self.habits("answer")
+        texts = [" ".join((turn.answer or "").split()) for turn in self._known]
+        if len(texts) > 1:
+            habits.compared += 1
+            habits.same += len({*texts}) == 1
+        now, was = ([(turn.answer or "")[:_LONGEST_TEXT] for turn in side] for side in (self.head, self.base))
+        for side in (now, was):
+            habits.varying += sum(len(_of(side[0], text)[1]) for text in {*side[1:]} - {side[0]})
+        for pair in _texts(was, now, self.expected.answer if self.expected is not None else None):
+            found = self._found("answer", pair)
+            reasons = [act.counts for act in acts if act.value.kind == "response" and _passes_on(act.value, pair)]
+            if not self._is_explained(pair):
+                if pair.witnesses < 2 or self._failed_once:
+                    habits.varying += not reasons
+                elif self.diff.agent or acts:
+                    reasons.append(partial(habits.is_unlikely, pair.witnesses + len(self.head)))
+                found.counts = partial(lambda reasons: any(counts() for counts in reasons), reasons)
+            yield found
+
+    def _is_explained(self, pair: _Pair) -> bool:
+        return any(self.diff.explains(*sides) for sides in ((pair.before, pair.after), pair.whole))
+
+    @cached_property
+    def _failed_once(self) -> bool:
+        """Whether the only run of a side has an error of a tool, which may be gone in the next one."""
+        failed = [any(error_in(call.response) for call in turns[0].calls) for turns in (self.head, self.base)]
+        return failed != [False, False] and min(len(self.head), len(self.base)) == 1
+
+    @property
+    def _known(self) -> Sequence[Turn]:
+        """What the base branch is known to do: some runs, or one and what the case expects."""
+        return self.base if len(self.base) > 1 or self.expected is None else [*self.base, self.expected]
+
+    def _pairs(
+        self, values_of: Callable[[Turn], Mapping[Path, list[Any]]], place: Path, habits: _Habits
+    ) -> Iterator[_Pair]:
+        now, was = ([values_of(turn).get(place, []) for turn in side] for side in (self.head, self.base))
+        for side in (now, was):
+            habits.varying += len({_key(values) for values in side}) > 1
+        wanted = None if self.expected is None else values_of(self.expected).get(place)
+        return _pairs(was, now, wanted)
+
+    def _found(self, kind: Any, pair: _Pair, place: Path = ()) -> _Found:
+        before, after = (None if said is None else shorten(said, _LONGEST) for said in (pair.before, pair.after))
+        tool, path = "".join(place[:1]), ".".join(place[2:])
+        value = ChangedValue(
+            kind=kind, turn=self.number, tool=tool, path=path, fact=pair.fact, before=before, after=after
+        )
+        return _Found(value=value)
 
 
-def _counts(pair: _Pair, head: int, base: int, diff: Diff, *, evident: bool) -> bool:
-    """Whether chance is no likely reason for a difference; `evident`: the pull request changes where it comes from."""
-    total = pair.witnesses + head
-    if base > 1 and pair.witnesses**pair.witnesses * head**head / total**total <= _CHANCE:
-        return True
-    if not diff.touches_agent:
-        return False
-    return evident or (pair.before is not None and pair.witnesses > 1) or diff.has(pair.before, pair.after)
+def _is_said(said: Sequence[str], value: str) -> bool:
+    """Whether words have a value, other than a digit, which they may have for another reason."""
+    try:
+        return len(value.strip("-")) > 1 and mentions(said, float(value))
+    except ValueError:
+        return mentions(said, value)
 
 
 def _passes_on(value: ChangedValue, pair: _Pair) -> bool:
@@ -234,17 +340,24 @@ def _common(known: Sequence[Mapping[Path, Any]]) -> set[Path]:
 def _pairs(was: Sequence[list[Any]], now: Sequence[list[Any]], expected: list[Any] | None) -> Iterator[_Pair]:
     """What a place no longer has in any run, and what is new in all of them."""
     before, after = ([{_key(value): value for value in values} for values in side] for side in (was, now))
-    gone = [before[0][key] for key in before[0] if _all(before, key) and not _any(after, key)]
-    new = [after[0][key] for key in after[0] if _all(after, key) and not _any(before, key)]
+    gone, new = (
+        [
+            ours[0][key]
+            for key in ours[0]
+            if all(key in each for each in ours) and not any(key in each for each in theirs)
+        ]
+        for ours, theirs in ((before, after), (after, before))
+    )
     wanted = {_key(value) for value in expected or ()}
     for old, other in zip_longest(gone, new, fillvalue=NOTHING):
-        witnesses = len(was) + (old is not NOTHING and _key(old) in wanted)
+        is_expected = old is not NOTHING and _key(old) in wanted
         facts: list[_Pair] = []
         if isinstance(old, str) and isinstance(other, str):
             facts = [pair for pair in _texts([old], [other], None) if pair.fact]
-        yield from (replace(pair, witnesses=witnesses) for pair in facts[:1])
+        whole = _shown(old), _shown(other)
+        yield from (replace(pair, is_expected=is_expected, whole=whole, runs=len(was)) for pair in facts[:1])
         if not facts:
-            yield _Pair(before=_shown(old), after=_shown(other), witnesses=witnesses)
+            yield _Pair(before=whole[0], after=whole[1], runs=len(was), is_expected=is_expected)
 
 
 def _key(value: Any) -> str:
@@ -254,14 +367,6 @@ def _key(value: Any) -> str:
 def _shown(value: Any) -> str | None:
     """A value as text; None for none, and for an empty list or object."""
     return None if value is NOTHING or value in ([], {}) else value if isinstance(value, str) else json_text(value)
-
-
-def _all(sides: Sequence[Mapping[str, Any]], key: str) -> bool:
-    return all(key in side for side in sides)
-
-
-def _any(sides: Sequence[Mapping[str, Any]], key: str) -> bool:
-    return any(key in side for side in sides)
 
 
 # Texts
@@ -274,19 +379,19 @@ def _texts(was: Sequence[str], now: Sequence[str], expected: str | None) -> Iter
         return
     gone, new = _missing(was, now), _missing(now, was)
     pairs = [*_spelled(was, now), *_together(gone, new)]
-    is_expected = _expects(expected, was[0])
-    for before, after in pairs:
-        witnesses = len(was) + (before is not None and is_expected(before))
-        kind = next(fact.kind for fact in (before, after) if fact is not None)
-        texts = [None if fact is None else fact.text for fact in (before, after)]
-        yield _Pair(before=texts[0], after=texts[1], witnesses=witnesses, fact=kind)
-    same = [" ".join(text.split()) for text in was]
-    if not pairs and len({*same}) == 1 and len({" ".join(text.split()) for text in now}) == 1:
+    said = {fact.start for fact in _of(was[0], (expected or "")[:_LONGEST_TEXT])[0]}
+    for fact, other in pairs:
+        before, after = (None if each is None else each.text for each in (fact, other))
+        kind, is_expected = (fact or other or gone[0]).kind, fact is not None and fact.start in said
+        yield _Pair(before=before, after=after, runs=len(was), is_expected=is_expected, fact=kind)
+    same = [{" ".join(text.split()) for text in side} for side in (was, now)]
+    if not pairs and [*map(len, same)] == [1, 1]:
         changes = word_changes(words(was[0]), words(now[0]))
-        if changes and sum(len(old) + len(other) for old, other in changes) <= _FEW_WORDS:
-            witnesses = len(was) + (expected is not None and words(expected) == words(was[0]))
-            for old, other in changes:
-                yield _Pair(before=" ".join(old) or None, after=" ".join(other) or None, witnesses=witnesses)
+        if sum(len(old) + len(other) for old, other in changes) <= _FEW_WORDS:
+            is_expected = words(expected or "") == words(was[0])
+            for words_before, words_after in changes:
+                before, after = " ".join(words_before) or None, " ".join(words_after) or None
+                yield _Pair(before=before, after=after, runs=len(was), is_expected=is_expected)
 
 
 def _missing(ours: Sequence[str], theirs: Sequence[str]) -> list[Fact]:
@@ -306,25 +411,17 @@ def _of(reference: str, text: str) -> tuple[Sequence[Fact], Sequence[Fact]]:
     return result.found, result.missing
 
 
-def _expects(expected: str | None, reference: str) -> Callable[[Fact], bool]:
-    if expected is None:
-        return lambda _: False
-    starts = {fact.start for fact in _of(reference, expected[:_LONGEST_TEXT])[0]}
-    return lambda fact: fact.start in starts
-
-
 def _together(gone: Sequence[Fact], new: Sequence[Fact]) -> Iterator[tuple[Fact | None, Fact | None]]:
-    families = dict.fromkeys(fact.family for fact in (*gone, *new))
-    sides = {family: [[fact for fact in side if fact.family == family] for side in (gone, new)] for family in families}
-    left: list[list[Fact]] = [[], []]
-    for family in families:
-        old, other = sides[family]
-        paired = min(len(old), len(other))
-        yield from zip(old[:paired], other[:paired], strict=True)
-        left[0] += old[paired:]
-        left[1] += other[paired:]
-    # A status may become a name, a number a code.
-    yield from zip_longest(*(sorted(side, key=lambda fact: fact.start) for side in left))
+    """In pairs: of one family, then the others, since a state may become a name, a number a code."""
+    come, left = [*new], list[Fact]()
+    for fact in gone:
+        other = next((each for each in come if each.family == fact.family), None)
+        if other is None:
+            left.append(fact)
+        else:
+            come.remove(other)
+            yield fact, other
+    yield from zip_longest(left, come)
 
 
 def _spelled(was: Sequence[str], now: Sequence[str]) -> Iterator[tuple[Fact, Fact]]:
@@ -336,72 +433,3 @@ def _spelled(was: Sequence[str], now: Sequence[str]) -> Iterator[tuple[Fact, Fac
         is_spelling = old.casefold() == new.casefold() and old.isupper() != new.isupper()
         if is_spelling and all(old in text for text in was) and all(new in text and old not in text for text in now):
             yield pair.before, pair.after
-
-
-# Clocks
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Clock:
-    """Tells what says when a run took place: today's date, the time, a stamp."""
-
-    base: Sequence[datetime]
-    head: Sequence[datetime]
-
-    def __call__(self, pair: _Pair) -> bool:
-        """Whether both sides of a pair are as far from the start of their runs."""
-        if pair.before is None or pair.after is None:
-            return False
-        return any(
-            _is_same_moment(pair.before, there, pair.after, here) for there in self.base[:1] for here in self.head[:1]
-        )
-
-
-def _is_same_moment(before: str, there: datetime, after: str, here: datetime) -> bool:
-    was, now = _moments(before, there), _moments(after, here)
-    if there.date() != here.date() and was.days & now.days:
-        return True
-    if any(abs(one - other) <= _LATE for one in was.zones for other in now.zones):
-        return True
-    return was.is_now and now.is_now
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Moments:
-    """How far the dates and times of a text are from the start of its run."""
-
-    days: Set[int]
-    zones: Set[int]
-    """Minutes: the time zones in which its times are when the run began."""
-    is_now: bool
-    """Whether it has a stamp of about that time."""
-
-
-def _moments(text: str, start: datetime) -> _Moments:
-    days, zones, stamps = set[int](), set[int](), list[datetime]()
-    for match in _STAMP.findall(text):
-        with contextlib.suppress(ValueError):
-            stamps.append(datetime.fromisoformat(match.replace(" ", "T")).replace(tzinfo=UTC))
-    stamps += [datetime.fromtimestamp(int(number[:10]), UTC) for number in _EPOCH.findall(text)]
-    for fact in facts_of(text):
-        for value in fact.values if fact.kind in {"date", "time"} else ():
-            if fact.kind == "time":
-                zones |= _zones(value, start)
-            else:
-                days |= _days(value, fact.units, start)
-    return _Moments(days=days, zones=zones, is_now=any(abs(stamp - start) <= _NOW for stamp in stamps))
-
-
-def _days(value: str, years: Set[str], start: datetime) -> set[int]:
-    month, _, day = value.partition("-")
-    found = set[int]()
-    for year in [int(year) for year in years] or [start.year - 1, start.year, start.year + 1]:
-        with contextlib.suppress(ValueError):
-            found.add((date(year, int(month), int(day or 1)) - start.date()).days)
-    return found
-
-
-def _zones(value: str, start: datetime) -> set[int]:
-    hours, minutes = (int(part) for part in value.split(":")[:2])
-    minute = (60 * (hours - start.hour) + minutes - start.minute) % 1440
-    return {minute} if min(minute % _TIME_ZONES, -minute % _TIME_ZONES) <= _LATE else set()

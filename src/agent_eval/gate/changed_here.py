@@ -212,7 +212,9 @@ class HeadCode:
                 changed.append(("output-schema", agent, "", self.of_agent(tree, agent, ("output_schema",))))
                 for tool in agent.tools:
                     used = self.code_of(tree, tool.name, agent)
-                    changed.append(("tool-data", agent, tool.name, [Place(file=file) for file in self._named(used)]))
+                    changed.append(
+                        ("tool-data", agent, tool.name, [Place(file=file) for file in self.named_files(used)])
+                    )
                     changed.append(("variables", agent, "", self._variables(used)))
             for code, agent, name, places in changed:
                 if new := [place for place in places if (place.file, place.first) not in seen]:
@@ -222,7 +224,7 @@ class HeadCode:
 
     def of_code(self, code: Sequence[Definition]) -> list[Place]:
         """The changed lines of code, changed files that it names, and of workflows those with a variable of it."""
-        files = [Place(file=file) for file in self._named(code)] + self._variables(code)
+        files = [Place(file=file) for file in self.named_files(code)] + self._variables(code)
         return _distinct([*self._shown(each.place for each in code), *files])
 
     def _variables(self, code: Iterable[Definition]) -> list[Place]:
@@ -248,7 +250,7 @@ class HeadCode:
         found = list(places) if self.changed_files is None else within(places, self.changed, apart=self.apart)
         return _distinct(found)[:MOST_PLACES]
 
-    def _named(self, used: Iterable[Definition]) -> list[str]:
+    def named_files(self, used: Iterable[Definition]) -> list[str]:
         """The changed files, no modules, that code names in a text."""
         texts = {text.removeprefix("./") for each in used for text in each.strings}
         parts = {text for text in texts if "." in text or "/" in text}

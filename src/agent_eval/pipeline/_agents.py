@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_eval.agents.messages import AgentDescribed, CodePlace, ToolDescribed
 from agent_eval.baseline import Git, GitError
@@ -19,8 +18,9 @@ from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline.ci_context import CIContext
 
 if TYPE_CHECKING:
+    from agent_eval.gate.agent_diff import Diff
     from agent_eval.gate.agent_sources import Definition, Sources
-    from agent_eval.gate.changed_answers import Diff
+    from agent_eval.gate.changed_here import HeadCode
     from agent_eval.results import AgentFacts, AgentTree, CauseReport, Place, Recording, RunReport, ToolFacts
 
 _LOG = logging.getLogger(__name__)
@@ -164,15 +164,10 @@ def _add_changes(
     from agent_eval.gate.agent_changes import agent_changes
     from agent_eval.gate.cause_evidence import Before
     from agent_eval.gate.causes import leaves
-    from agent_eval.gate.changed_here import HeadCode, merged, note_changed_here, supported
+    from agent_eval.gate.changed_here import merged, note_changed_here, supported
 
     commit = _base_commit(report, ci)
-    difference = None if commit is None or not isinstance(ci.git, Git) else _Difference(ci.git, commit, root)
-    code = HeadCode(
-        sources=functools.cache(functools.partial(_sources, root)),
-        changed=(lambda _: None) if difference is None else difference.lines,
-        changed_files=None if difference is None else difference.files,
-    )
+    code = _head_code(commit, ci, root)
     known, found = code.changed_files is not None, report.baseline
     wanted = commit if known or found is None else found.wanted_commit
     older = found is not None and wanted is not None and found.commit != wanted
@@ -208,40 +203,47 @@ def _add_changes(
             },
         )
 
-    if difference is not None:
-        changed = functools.partial(difference.lines, only_code=True)
-        code = dataclasses.replace(code, changed=changed, written=difference.lines, texts=difference.texts, apart=True)
+    code = _head_code(commit, ci, root, apart=True)
     if base:
         report.agent_changes += code.unlisted(report.agents, report.agent_changes)
     note_changed_here(report.causes, trees, code, before)
     report.causes = merged(supported(report.causes))
 
 
-def changes_of(report: RunReport, ci: CIContext, root: Path) -> Diff:
-    """What a pull request changes, as the comparison of answers looks at it.
+def _head_code(commit: str | None, ci: CIContext, root: Path, *, apart: bool = False) -> HeadCode:
+    """The code of these agents, with what differs from a commit; `apart`: line by line, without comments."""
+    from agent_eval.gate.changed_here import HeadCode
+
+    sources = functools.cache(functools.partial(_sources, root))
+    if commit is None or not isinstance(ci.git, Git):
+        return HeadCode(sources=sources, changed=lambda _: None, changed_files=None)
+    found = _Difference(ci.git, commit, root)
+    lines = functools.partial(found.lines, only_code=True) if apart else found.lines
+    more: dict[str, Any] = {"written": found.lines, "texts": found.texts, "apart": True} if apart else {}
+    return HeadCode(sources=sources, changed=lines, changed_files=found.files, **more)
+
+
+def diffs_of(report: RunReport, ci: CIContext, root: Path) -> Callable[[str], Diff]:
+    """What a pull request changes for an agent, by its path, as the comparison of answers looks at it.
 
     Args:
-        report: With its files, and the changes in the agents.
+        report: With its files and agents.
         ci: Knows the checkout.
         root: The directory that agent-eval works in, resolved.
     """
-    from agent_eval.gate.changed_answers import Diff
-    from agent_eval.gate.changed_lines import tokens
+    from agent_eval.gate.agent_diff import diff_of
 
-    tools = {change.tool for change in report.agent_changes} - {""}
-    commit = _base_commit(report, ci)
-    difference = None if commit is None or not isinstance(ci.git, Git) else _Difference(ci.git, commit, root)
-    if difference is None or difference.files is None:
-        return Diff(tools=tools)
+    code = _head_code(_base_commit(report, ci), ci, root, apart=True)
+    trees = {tree.agent: tree for tree in report.agents}
     evals = {name for file in report.files for name in (file.file, file.config)}
-    read = [name for name in difference.files if name not in evals and not _UNREAD.match(name)]
-    words = [[tokens([text or ""]) for text in difference.texts(name)] for name in read]
-    return Diff(
-        touches_agent=any(difference.lines(name, only_code=True) != [] for name in read),
-        tools=tools,
-        gone={word for old, new in words for word in old - new},
-        new={word for old, new in words for word in new - old},
+    return functools.cache(
+        lambda agent: diff_of(code, trees.get(agent), lambda file: file not in evals and is_read(file))
     )
+
+
+def is_read(file: str) -> bool:
+    """Whether an agent may read a file of the repository."""
+    return not _UNREAD.match(file)
 
 
 def _called_before(recording: Recording, cause: CauseReport) -> frozenset[str]:

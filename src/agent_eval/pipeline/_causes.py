@@ -13,8 +13,8 @@ from agent_eval.core.text import shorten
 from agent_eval.results import BASE_RECORDINGS, Recording
 
 if TYPE_CHECKING:
+    from agent_eval.gate.agent_diff import Diff
     from agent_eval.gate.causes import CaseRuns
-    from agent_eval.gate.changed_answers import Diff
     from agent_eval.pipeline._regression import Base
     from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import AgentTree, RunReport
@@ -45,13 +45,13 @@ def explain(
         settings: The run's.
         ci: Knows the checkout.
     """
-    from agent_eval.pipeline._agents import add_changes, changes_of
+    from agent_eval.pipeline._agents import add_changes, diffs_of
     from agent_eval.pipeline._regression import store_baseline_recordings
 
     root = settings.root.resolve()
     add_causes(report, plan, recording_of, base, settings.output)
     add_changes(report, base_agents, ci, root, recording_of)
-    add_changed_answers(report, plan, recording_of, base, settings.output, lambda: changes_of(report, ci, root))
+    add_changed_answers(report, plan, recording_of, base, settings.output, lambda: diffs_of(report, ci, root))
     store_baseline_recordings(report, base, settings.output)
 
 
@@ -90,7 +90,7 @@ def add_changed_answers(
     recording_of: Callable[[str], Recording | None],
     base: Base | None,
     output: Path,
-    diff: Callable[[], Diff],
+    diffs: Callable[[], Callable[[str], Diff]],
 ) -> None:
     """Adds to the comparison which cases answer otherwise than on the base branch, whatever their scores are.
 
@@ -100,7 +100,7 @@ def add_changed_answers(
         recording_of: Returns a recording.
         base: The base branch's results.
         output: The output directory.
-        diff: Finds what the pull request changes.
+        diffs: Finds what the pull request changes for an agent.
     """
     if report.comparison is None or base is None:
         return
@@ -112,7 +112,10 @@ def add_changed_answers(
     try:
         with collector_paused(), contextlib.ExitStack() as stack:
             runs_of = _runs_of(report, plan, recording_of, base, output, stack)
-            report.comparison.changed_answers = changed_answers(cases, runs_of, diff())
+            agents = {file.file: file.agent for file in report.files}
+            report.comparison.changed_answers = changed_answers(
+                cases, runs_of, lambda file: agents.get(file, ""), diffs()
+            )
     except Exception as error:
         _LOG.debug("The answers could not be compared", exc_info=True)
         report.notices.append(say("answers-not-compared", kind=type(error).__name__))

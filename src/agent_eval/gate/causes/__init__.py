@@ -29,7 +29,7 @@ from agent_eval.gate.causes._runs import (
     tools_of,
     turn_of,
 )
-from agent_eval.gate.causes._values import json_text, leaves, mentions, word_changes, words
+from agent_eval.gate.causes._values import error_in, json_text, leaves, mentions, word_changes, words
 from agent_eval.gate.stats import exact_p
 from agent_eval.results import (
     CaseReport,
@@ -46,6 +46,7 @@ __all__ = [
     "NOTHING",
     "CaseRuns",
     "Turn",
+    "error_in",
     "find_causes",
     "json_text",
     "leaves",
