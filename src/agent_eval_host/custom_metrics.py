@@ -63,8 +63,9 @@ class CustomMetrics:
         self._functions: dict[str, Callable[..., Any]] = {}
         self._broken: dict[str, BaseException] = {}
 
-    def function(self, name: str) -> Callable[..., Any]:
+    def function(self, params: Mapping[str, Any]) -> Callable[..., Any]:
         """The function of a dotted name. A failed import is not repeated."""
+        name = params["function"]
         if name in self._broken:
             raise self._broken[name]
         if name not in self._functions:

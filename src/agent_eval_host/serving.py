@@ -19,6 +19,7 @@ from typing import Any
 
 from agent_eval_host import lite_llm, mcp_outages
 from agent_eval_host.channel import VERSION, Channel
+from agent_eval_host.code_metrics import CodeMetrics
 from agent_eval_host.custom_metrics import METRIC_MODULES, CustomMetrics, takes_states
 from agent_eval_host.described import describe
 from agent_eval_host.errors import UnusableEnvironment, error_data
@@ -26,6 +27,7 @@ from agent_eval_host.frames import where_it_hangs
 from agent_eval_host.loading import load_agent, root_of, with_root
 from agent_eval_host.model_answers import ModelAnswers
 from agent_eval_host.model_calls import ModelWatch
+from agent_eval_host.past import seed
 from agent_eval_host.plugin import make_plugin
 from agent_eval_host.tools import ToolWatch
 from agent_eval_host.turns import Turn, running_turn
@@ -99,7 +101,7 @@ class Host:
         self._role = "agent"
         self._loaded = False
         self._app: Any = None
-        self._metrics: CustomMetrics | None = None
+        self._metrics: CustomMetrics | CodeMetrics | None = None
         self._models = ModelWatch(channel)
         self._tools = ToolWatch(channel)
         self._latest: Any = None
@@ -116,7 +118,7 @@ class Host:
             "hello",
             {
                 "role": "agent",
-                "roles": ["agent", "metrics"],
+                "roles": ["agent", "metrics", "functions"],
                 "versions": [VERSION],
                 "capabilities": ["state", "app_details", "stack", "tools", "models"],
                 "python": ".".join(map(str, sys.version_info[:3])),
@@ -207,13 +209,15 @@ class Host:
         gc.disable()
         try:
             self._models.retry = params.get("retry") or {}
-            versions = self._import_adk()
+            versions = {"adk": "", "google-genai": ""} if self._role == "functions" else self._import_adk()
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
-            if self._role != "metrics":
+            if self._role == "agent":
                 self._models.install()
             between = time.monotonic()
-            if self._role == "metrics":
+            if self._role == "functions":
+                self._metrics = CodeMetrics()
+            elif self._role == "metrics":
                 self._metrics = CustomMetrics(params["agent"], params["root"], params.get("modules") or {})
             else:
                 if params.get("tools"):
@@ -234,7 +238,7 @@ class Host:
         except BaseException as error:
             self._channel.refuse(number, "agent-import", cut(text_of(error), LONGEST_MESSAGE), error_data(error))
         else:
-            agent = root_of(app)
+            agent = None if app is None else root_of(app)
             self._app = app
             self._loaded = True
             self._channel.answer(
@@ -327,8 +331,8 @@ class Host:
         try:
             # Only now: another function that blocks the loop must not use up this call's time.
             self._channel.notify("started", {"turn": turn.number})
-            function = self._metrics.function(params["function"])
-            if params.get("actual") is None:
+            function = self._metrics.function(params)
+            if params.get("actual") is None and params.get("instance") is None:
                 self._channel.answer(turn.number, {})
                 return
             code = "metric-arguments"
@@ -374,6 +378,7 @@ class Host:
             state=params.get("state") or {},
             session_id=params.get("session_id") or f"agent-eval-{uuid.uuid4()}",
         )
+        await seed(sessions, session, params.get("events") or (), text_of(getattr(root_of(self._app), "name", "")))
         runner = Runner(
             app=app,
             session_service=sessions,

@@ -206,8 +206,8 @@ def _compare(reference: Reference, config: CriterionConfig, wire: dict[str, Any]
     assert not isinstance(ours, NotEvaluated)
     assert ours.score == theirs["score"]
     assert list(ours.turn_scores) == theirs["turns"]
-    assert status_of(ours.score, config.threshold) == theirs["status"]
-    assert [status_of(score, config.threshold) for score in ours.turn_scores] == theirs["turn_statuses"]
+    assert status_of(ours.score, config.bound) == theirs["status"]
+    assert [status_of(score, config.bound) for score in ours.turn_scores] == theirs["turn_statuses"]
     # Each turn that ADK fails is explained, and no other.
     failed = [index for index, status in enumerate(theirs["turn_statuses"]) if status == "FAILED"]
     assert [finding.turn for finding in ours.findings] == failed

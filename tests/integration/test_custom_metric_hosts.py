@@ -107,6 +107,48 @@ def hosts(
     return metric_hosts(tmp_path, host_forks.command(adk_python(version)), timeout=timeout, secret=secret)
 
 
+CODE: dict[str, str] = {
+    "a number": "return 3",
+    "true": "return True",
+    "a dict": "return {'score': 0.5, 'explanation': 'half', 'other': 1}",
+    "a numeric text in a dict": "return {'score': '0.25'}",
+    "an object": "import types; return types.SimpleNamespace(score=1, explanation='as the SDK')",
+    "what it is given": "return {'score': 1, 'explanation': str(sorted(instance))}",
+    "nothing": "return None",
+    "a text": "return '1'",
+    "a tuple": "return (1, 'x')",
+    "a dict without a score": "return {'value': 1}",
+    "no score": "return {'score': None}",
+    "a text for a score": "return {'score': 'high'}",
+    "an explanation that is no text": "return {'score': 1, 'explanation': ['x']}",
+    "not a number": "return float('nan')",
+    "infinite": "return {'score': float('inf')}",
+    "a text method of the response": "return len(instance['response'].lower())",
+    "an exception": "raise ValueError('no price')",
+    "a package that is not there": "import pandas",
+    "a connection that fails": "tries.append(1)\n    if len(tries) < 3: raise ConnectionError()\n    return len(tries)",
+    "an exit": "import sys; sys.exit(3)",
+}
+
+
+async def test_metric_hosts__code_of_agents_cli(tmp_path: Path) -> None:
+    """What agents-cli's `evaluate(instance)` may return. There is no google-adk in its process."""
+    sources = {name: f"tries = []\ndef evaluate(instance):\n    {body}\n" for name, body in CODE.items()}
+    sources |= {
+        "a coroutine": "async def evaluate(instance):\n    return 2",
+        "its names": "def evaluate(instance):\n    return {'score': '__file__' in globals(), 'explanation': __name__}",
+        "another function": "def score(instance):\n    return 1",
+        "no Python": "def evaluate(instance) return 1",
+    }
+    instance = {"response": {"parts": [{"text": "Ten euros."}]}, "prompt": {}}
+    shown = {}
+    async with metric_hosts(tmp_path, [sys.executable], timeout=30) as runner:
+        for name, source in sources.items():
+            asked = MetricCall(metric="mine", function="eval_config.yaml:mine", code=source, instance=instance)
+            shown[name] = await outcome(runner, asked)
+    check_page("code", shown)
+
+
 def call(name: str, **fields: Any) -> MetricCall:
     made: dict[str, Any] = {
         "metric": "mine",

@@ -400,7 +400,7 @@ class Runner:
     failure: MetricFailure | None = None
     calls: list[MetricCall] = field(default_factory=list)
 
-    async def prepare(self, function: str) -> None:
+    async def prepare(self, function: str, code: str | None = None) -> None:
         """Nothing to prepare."""
 
     async def evaluate(self, call: MetricCall) -> Evaluated:

@@ -691,7 +691,7 @@ SOURCES = [ROOT / "src" / "agent_eval", ROOT / "src" / "agent_eval_workbench"]
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 MAKERS: dict[str, int | None] = {
     **dict.fromkeys(("Problem", "NoChoice", "_Finding", "refusal", "TableReader", "_found"), None),
-    **dict.fromkeys(("refuse", "error", "notice", "_error", "warning", "edit_problem"), 0),
+    **dict.fromkeys(("refuse", "error", "notice", "_error", "warning", "edit_problem", "_Refused"), 0),
     **{"_file_error": 1, "problem": 1, "finding": 2},
 }
 """What makes a finding, and which positional argument is its code (None: the keyword `code`)."""

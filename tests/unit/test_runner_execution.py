@@ -443,7 +443,7 @@ async def scored(*criteria: Criterion, turns: int = 1) -> CaseReport:
         (NotEvaluated(code="no-turns", message="m"), 0.5, "not_evaluated", None),
         (Scored(score=3.0), None, "informational", 3.0),
         (Scored(score=None), None, "informational", None),
-        (NotEvaluated(code="no-turns", message="m"), None, "informational", None),
+        (NotEvaluated(code="no-turns", message="m"), None, "not_evaluated", None),
     ],
 )
 async def test_scoring__statuses(result: Result, threshold: float | None, status: str, score: float | None) -> None:
@@ -478,7 +478,7 @@ async def test_scoring__evidence_is_small_whatever_was_said() -> None:
 async def test_report_run__tool_calls_that_are_not_visible_are_not_missing() -> None:
     criteria: list[Criterion] = [
         ToolTrajectory(threshold=1.0),
-        Relabelled(name="strict", criterion=ToolTrajectory(threshold=1.0)),
+        Relabelled(name="strict", threshold=1.0, criterion=ToolTrajectory(threshold=1.0)),
     ]
     of = scored_case(*criteria, ResponseMatch(threshold=0.0), *INFORMATIONAL)
     recording = recorded(of, "expected answer")

@@ -94,6 +94,8 @@ VALUES: dict[str, Any] = {
     "user_persona": "EXPERT",
     "conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "other"},
     "parts": [{"text": "other"}],
+    "events": [{"author": "user", "content": {"parts": [{"text": "before"}]}}],
+    "dataset_case": {"context": "other"},
     "thought_signature": "aGk=",
     **{key: {"a": 1} for key in ("grounding_metadata", "usage_metadata", "video_metadata", "part_metadata")},
     **{key: {"a": 1} for key in ("executable_code", "code_execution_result", "tool_call", "tool_response")},
@@ -102,8 +104,8 @@ VALUES: dict[str, Any] = {
 ALL = "*"
 T, E = ("conversation", 0), ("conversation", 1, "intermediate_data")
 CONTENT: list[tuple[dict[str, Any], tuple[str | int, ...], type[BaseModel], str]] = [
-    (TALK, (), EvalCase, "conversation session_input rubrics"),
-    (LED, (), EvalCase, "conversation_scenario session_input rubrics"),
+    (TALK, (), EvalCase, "conversation session_input rubrics dataset_case"),
+    (LED, (), EvalCase, "conversation_scenario session_input rubrics dataset_case"),
     (TALK, ("session_input",), SessionInput, ALL),
     (LED, ("conversation_scenario",), ConversationScenario, ALL),
     (LED, ("conversation_scenario", "user_persona"), UserPersona, ALL),

@@ -154,7 +154,7 @@ class Driver:
     replays_tools: bool = False
     """Its sessions ask `SessionRequest.tools` before a tool runs."""
     takes_state: bool = True
-    """A session can begin with the state of its case."""
+    """A session can begin with the state of its case, and with what was said before."""
     create: Callable[[AgentSpec], Agent]
     """Creates the agent without starting it. Imports what it needs: the registry is imported by every command."""
     refuse: Callable[[str, Path, str], Problem | None] = lambda source, root, origin: None

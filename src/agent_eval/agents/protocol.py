@@ -17,6 +17,7 @@ from agent_eval.core.problem import Problem
 from agent_eval.core.recording import Failure
 from agent_eval.core.recording import Owner as Owner
 from agent_eval.evalset.metric_runner import MetricRunner
+from agent_eval.evalset.models import SeededEvent
 
 Look = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 """Asks the host of a call what this would see now; see `look` in docs/host-protocol.md."""
@@ -107,6 +108,8 @@ class SessionRequest:
     user_id: str
     session_id: str | None = None
     state: Mapping[str, Any] = field(default_factory=dict)
+    events: Sequence[SeededEvent] = ()
+    """What was said before: appended to the new session. For drivers with `Driver.takes_state`."""
     place: Place | None = None
     """The run's concurrency slot. A driver may release it while the agent only waits to retry a model call."""
     turn_limit: float | None = None
@@ -117,6 +120,12 @@ class SessionRequest:
     """Whether a criterion reads the session's state. A driver that has it at hand gives it anyway."""
     isolated: bool = False
     """Run this session in its own process: it was in flight when another process died."""
+
+    @property
+    def past(self) -> dict[str, list[dict[str, Any]]]:
+        """The events as JSON, for a host; nothing if there are none."""
+        events = [event.model_dump(mode="json", exclude_none=True) for event in self.events]
+        return {"events": events} if events else {}
 
 
 class Session(Protocol):

@@ -18,6 +18,7 @@ from agent_eval.criteria.base import (
     unlabelled,
 )
 from agent_eval.criteria.calls import match_calls
+from agent_eval.criteria.code import CodeMetric
 from agent_eval.criteria.custom import CustomMetric, error_of
 from agent_eval.criteria.efficiency import inference_call_count, token_usage
 from agent_eval.criteria.packages import Packaged, PackageFault

@@ -190,12 +190,8 @@ class Relabelled:
     """Implements `Criterion`."""
 
     name: str
+    threshold: float | None
     criterion: Criterion
-
-    @property
-    def threshold(self) -> float | None:
-        """The threshold of the wrapped criterion."""
-        return self.criterion.threshold
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores with the wrapped criterion."""

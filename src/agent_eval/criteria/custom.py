@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from agent_eval.core.content import text_of
 from agent_eval.core.problem import docs_page
@@ -35,6 +35,8 @@ class CustomMetric:
     """`code_config.name`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The other fields of the criterion."""
+    code: ClassVar[None] = None
+    """It is imported."""
 
     async def score(self, conversation: Conversation) -> Result:
         """Calls the function with the arguments that ADK passes."""

@@ -78,7 +78,7 @@ def build_packaged(config: CriterionConfig) -> Packaged:
         raise PackageFault(f"{what} refuses its config: {_describe(error)}") from error
     if not callable(getattr(inner, "score", None)):
         raise PackageFault(f"{what} returned a {type(inner).__name__} without `score`")
-    return Packaged(name=config.metric, threshold=config.threshold, package=package, inner=inner)
+    return Packaged(name=config.metric, threshold=config.bound, package=package, inner=inner)
 
 
 def _package(point: EntryPoint) -> str:

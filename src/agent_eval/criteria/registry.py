@@ -49,7 +49,7 @@ INFORMATIONAL: tuple[Criterion, ...] = (
 
 def _tool_trajectory(config: CriterionConfig) -> Criterion:
     return ToolTrajectory(
-        threshold=config.threshold,
+        threshold=config.bound,
         match_type=config.options.get("match_type", MatchType.EXACT),
         args=args_match(
             ignore_args=config.options.get("ignore_args", False),
@@ -60,13 +60,13 @@ def _tool_trajectory(config: CriterionConfig) -> Criterion:
 
 
 def _response_match(config: CriterionConfig) -> Criterion:
-    return ResponseMatch(threshold=config.threshold)
+    return ResponseMatch(threshold=config.bound)
 
 
 def _trajectory_share(config: CriterionConfig) -> Criterion:
     return TrajectoryShare(
         name=config.metric,
-        threshold=config.threshold,
+        threshold=config.bound,
         ignore_args=config.options.get("ignore_args", False),
         rules=config.options.get("args", {}),
     )
@@ -74,7 +74,7 @@ def _trajectory_share(config: CriterionConfig) -> Criterion:
 
 def _trajectory_partial(config: CriterionConfig) -> Criterion:
     return PartialTrajectory(
-        threshold=config.threshold,
+        threshold=config.bound,
         strict_order=config.options.get("strict_order", True),
         strict_args=config.options.get("strict_args", False),
         rules=config.options.get("args", {}),
@@ -83,7 +83,7 @@ def _trajectory_partial(config: CriterionConfig) -> Criterion:
 
 def _response_similarity(config: CriterionConfig) -> Criterion:
     return ResponseSimilarity(
-        threshold=config.threshold,
+        threshold=config.bound,
         rules=similarity_rules(config.options),
         include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
     )
@@ -94,24 +94,24 @@ def _response_facts(config: CriterionConfig) -> Criterion:
         name: value for name, value in config.options.items() if name in ("names", "states", "negation", "extra")
     }
     include = config.options.get("include_intermediate_responses_in_final", False)
-    return ResponseFacts(threshold=config.threshold, include_intermediate=include, **options)
+    return ResponseFacts(threshold=config.bound, include_intermediate=include, **options)
 
 
 def _intermediate_similarity(config: CriterionConfig) -> Criterion:
-    return IntermediateSimilarity(threshold=config.threshold, rules=similarity_rules(config.options))
+    return IntermediateSimilarity(threshold=config.bound, rules=similarity_rules(config.options))
 
 
 def _single_tool_use(config: CriterionConfig) -> Criterion:
-    return SingleToolUse(threshold=config.threshold, tool_name=config.options["tool_name"])
+    return SingleToolUse(threshold=config.bound, tool_name=config.options["tool_name"])
 
 
 def _tool_rules(config: CriterionConfig) -> Criterion:
-    return ToolRules(threshold=config.threshold, rules=config.options["rules"])
+    return ToolRules(threshold=config.bound, rules=config.options["rules"])
 
 
 def _final_state(config: CriterionConfig) -> Criterion:
     exact = config.options.get("match") == "exact"
-    return FinalState(threshold=config.threshold, exact=exact, rules=config.options.get("keys", {}))
+    return FinalState(threshold=config.bound, exact=exact, rules=config.options.get("keys", {}))
 
 
 _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
@@ -189,7 +189,7 @@ def build(config: CriterionConfig, *, judge: Judge | None = None, function: str 
         ValueError: The metric needs a judge, or is informational; ask `supported` first.
     """
     if function is not None:
-        return CustomMetric(name=config.metric, threshold=config.threshold, function=function, options=config.options)
+        return CustomMetric(name=config.metric, threshold=config.bound, function=function, options=config.options)
     if config.metric in JUDGED_METRICS:
         if judge is None:
             raise ValueError(f"the metric {config.metric!r} needs a judge")

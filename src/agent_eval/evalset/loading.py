@@ -16,7 +16,7 @@ from agent_eval.evalset.discovery import Discovery, FoundFile, discover
 from agent_eval.evalset.json import read_document
 from agent_eval.evalset.models import CALL_METRICS, LoadedFile, Suite
 from agent_eval.evalset.models.argument_rules import with_defaults
-from agent_eval.evalset.parse import ConfigFinder, EvalFile, LegacySession, read_eval_file, read_session
+from agent_eval.evalset.parse import ConfigFinder, EvalFile, LegacySession, is_dataset, read_eval_file, read_session
 from agent_eval.evalset.paths import absolute, name_of
 
 
@@ -123,8 +123,9 @@ def _load(
     found_file: FoundFile, configs: ConfigFinder, session: LegacySession | None
 ) -> tuple[EvalFile | None, LoadedFile | None, list[Problem]]:
     """Reads a file. Returns its content, its selected cases (None if it has an error), and the problems."""
-    config = configs.for_file(found_file.path)
     document, problems = read_document(found_file.path, found_file.name)
+    of_dataset = document is not None and is_dataset(document.value)
+    config = (configs.for_dataset if of_dataset else configs.for_file)(found_file.path)
     if document is None:
         return None, None, problems
     file, file_problems = read_eval_file(document, session=session)
@@ -151,7 +152,7 @@ def _load(
             config=config,
             cases=tuple(file.cases[index] for index in indices),
             lines={file.cases[index].eval_id: lines[index] for index in indices if index in lines},
-            legacy=file.converted is not None,
+            legacy=file.converted is not None and not file.is_dataset,
         ),
         problems,
     )

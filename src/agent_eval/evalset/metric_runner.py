@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import Field
@@ -42,6 +42,8 @@ class Evaluated(ScoreResult):
     """The beginning of any other result, as text."""
     version: str = ""
     """The function's attribute `version`: scores of different versions are not comparable."""
+    explanation: str = ""
+    """Of the score of agents-cli's functions, whose `type` is `score`."""
     turns: list[ScoreResult] = Field(default_factory=list)
 
 
@@ -70,18 +72,22 @@ class MetricFailure(Failure[MetricFailureKind]):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricCall:
-    """One call of a custom metric: the arguments that ADK passes, not yet converted to ADK's types."""
+    """One call of a custom metric: the arguments that ADK passes, not yet converted to ADK's types; or an instance."""
 
     metric: str
     """The name in `criteria`."""
     function: str
-    """`code_config.name`: `package.module.function`."""
-    criterion: Mapping[str, Any]
+    """`code_config.name`: `package.module.function`; or where `code` is."""
+    criterion: Mapping[str, Any] = field(default_factory=dict)
     """The criterion's JSON object: `threshold` and any other fields."""
-    actual: Sequence[Invocation]
-    expected: Sequence[Invocation] | None
+    actual: Sequence[Invocation] = ()
+    expected: Sequence[Invocation] | None = None
     """None for a scenario."""
-    scenario: ConversationScenario | None
+    scenario: ConversationScenario | None = None
+    code: str | None = None
+    """Source with `evaluate(instance)`, agents-cli's signature; None for a function of ADK's."""
+    instance: Mapping[str, Any] = field(default_factory=dict)
+    """Its argument."""
 
     @property
     def session_states(self) -> list[dict[str, Any] | None] | None:
@@ -93,8 +99,12 @@ class MetricCall:
 class MetricRunner(Protocol):
     """Runs custom metrics in a process with the agent's user and interpreter."""
 
-    async def prepare(self, function: str) -> None:
+    async def prepare(self, function: str, code: str | None = None) -> None:
         """Checks that a function can be called. Repeating the check is cheap.
+
+        Args:
+            function: Its name.
+            code: As in MetricCall.
 
         Raises:
             MetricFailure: The function can't be called.

@@ -15,7 +15,7 @@ scored is never `passed` (`gate.verdict`), unless the gate only advises.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Unpack
 
@@ -23,7 +23,7 @@ from agent_eval.gate.history import flakiness, unevaluated
 from agent_eval.gate.pairing import Pairing
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
 from agent_eval.gate.regression import OUTAGE, Gathered, base_differs, quarantine_notes, replayed_scores
-from agent_eval.gate.verdict import NO_CASE_PASSES, Verdict, caveat_of, code_of, decide
+from agent_eval.gate.verdict import NO_CASE_PASSES, NOTHING_GATED, Verdict, caveat_of, code_of, decide
 from agent_eval.results import (
     BROKE,
     NOTHING_SCORED,
@@ -47,6 +47,8 @@ _OF_A_SERVICE = frozenset(
     f"judge-{what}" for what in ("unavailable", "deadline", "malformed", "invalid-request", "no-credentials")
 )
 """Codes of metrics whose model failed."""
+ONLY_COMPARED = "only-compared"
+"""The code of the note about metrics without a threshold that could not be compared with the base branch."""
 QUARANTINED_BROKEN = "quarantined-broken"
 """The code of the note about quarantined cases that are broken now: it belongs at the top of every report."""
 
@@ -130,8 +132,17 @@ def evaluate(
         broken = [case for case in cases if _broke_in_quarantine(case, compared)]
         notes = [*_reason(QUARANTINED_BROKEN, broken), *notes]
     notes += quarantine_notes(cases)
+    tested = compared.gathered.tested if compared is not None and by in {"regressions", "both"} else frozenset()
+    alone = _only_compared(cases, blocks)
+    by_scores.append(not alone.isdisjoint(tested))
+    unjudged = _unjudged(alone - tested, blocks)
     verdict = replace(verdict, mode=mode, notes=tuple(notes))
     caveat = caveat_of(verdict.value, cases, blocks, any(by_scores))
+    if unjudged is not None and caveat is not None and caveat.code == NOTHING_GATED:
+        facts = {**unjudged.data, "phrase": "only-errors-fail"}
+        caveat = unjudged.changed(code=NOTHING_GATED, data=facts)
+    elif unjudged is not None:
+        verdict = replace(verdict, notes=(*verdict.notes, unjudged))
     if caveat is not None:
         # On a day on which no case passes on the base branch either, an outage would hide every regression.
         dead = caveat.code == NO_CASE_PASSES and compared is not None and base_differs(compared.decision)
@@ -143,6 +154,21 @@ def evaluate(
 
 def _broke_in_quarantine(case: CaseReport, compared: Compared) -> bool:
     return case.status == "quarantined" and compared.gathered.reproduced.get(case.case_id) == "again"
+
+
+def _only_compared(cases: Sequence[CaseReport], blocks: set[str]) -> frozenset[tuple[str, str]]:
+    """The scores without a threshold in the cases that may fail the gate, by case id and metric."""
+    mine = (case for case in cases if case.case_id in blocks and case.status != "quarantined")
+    return frozenset((case.case_id, metric.name) for case in mine for metric in case.metrics if metric.compared_only)
+
+
+def _unjudged(scores: Collection[tuple[str, str]], blocks: set[str]) -> Reason | None:
+    """That nothing has decided about these scores."""
+    if not scores:
+        return None
+    metrics = sorted({metric for _, metric in scores})
+    count = len({case_id for case_id, _ in scores})
+    return Reason.of(ONLY_COMPARED, metrics=metrics, count=count, total=len(blocks))
 
 
 def _by_thresholds(cases: Sequence[CaseReport], blocks: set[str]) -> Verdict:

@@ -229,7 +229,11 @@ class _Merger:
         for rule in base.criteria:
             here = own.get(rule.metric)
             function = _function(base, rule)
-            if function is not None and self.head.code(file, function) != self.base.code(base_file, function):
+            here_code, there_code = (
+                None if function is None else _code(side, name, config_, rule, function)
+                for side, name, config_ in ((self.head, file, config), (self.base, base_file, base))
+            )
+            if here_code != there_code:
                 changes.append(_changed("code", rule, here, config, base="its code", head=_code_here(config, here)))
                 continue
             kind = self._kind(rule, here, function, _function(config, here))
@@ -262,11 +266,13 @@ class _Merger:
             return "replace"
         if function != own_function or self._identity(rule) != self._identity(here):
             return "both"
+        if rule.direction != here.direction:
+            return "both"
         if rule.threshold == here.threshold:
             return None
         if function is not None or rule.metric not in METRICS:
             return "both"  # For a custom metric a higher threshold need not be stricter.
-        return "replace" if rule.threshold > here.threshold else None
+        return "replace" if rule.bound > here.bound else None
 
     def _identity(self, rule: CriterionConfig) -> str:
         return metric_identity(rule, self.default_judge).fingerprint
@@ -275,6 +281,12 @@ class _Merger:
 def _function(config: EvalConfig, rule: CriterionConfig | None) -> str | None:
     metric = config.custom_metrics.get(rule.metric) if rule is not None else None
     return None if metric is None else metric["code_config"]["name"]
+
+
+def _code(side: Side, file: str, config: EvalConfig, rule: CriterionConfig, function: str) -> str:
+    """The code of a rule's function on a side, or a hash of it."""
+    source = config.custom_metrics.get(rule.metric, {}).get("code")
+    return side.code(file, function) if source is None else str(source)
 
 
 def _code_here(config: EvalConfig, here: CriterionConfig | None) -> str:
@@ -296,8 +308,8 @@ def _changed(
         config=config.source,
         base=base,
         head=head,
-        base_threshold=rule.threshold,
-        head_threshold=here.threshold if here is not None else None,
+        base_threshold=rule.bound,
+        head_threshold=here.bound if here is not None else None,
     )
 
 
@@ -318,10 +330,13 @@ def _described(rule: CriterionConfig, here: CriterionConfig | None, config: Eval
 
 def _options(rule: CriterionConfig, config: EvalConfig) -> dict[str, Any]:
     function = _function(config, rule)
-    return {**rule.options, **({"function": function} if function is not None else {})}
+    direction = {} if rule.direction == "higher" else {"direction": rule.direction}
+    return {**rule.options, **direction, **({"function": function} if function is not None else {})}
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
+    if value is None:
+        return "none"
     return f"{value:.2f}" if round(value, 2) == value else f"{value:g}"
 
 

@@ -134,7 +134,7 @@ def file_reports(suite: Suite, choices: AgentChoices, policy: Policy) -> list[Fi
 
     reader = PolicyReader(policy)
 
-    def threshold(file: LoadedFile, criterion: CriterionConfig) -> float:
+    def threshold(file: LoadedFile, criterion: CriterionConfig) -> float | None:
         cases = (reader.of_case(file.path, case.eval_id) for case in file.cases)
         thresholds = {reader.metric(criterion.name, entries).threshold for entries in cases}
         only = thresholds.pop() if len(thresholds) == 1 else None
@@ -145,7 +145,7 @@ def file_reports(suite: Suite, choices: AgentChoices, policy: Policy) -> list[Fi
             file=file.path,
             eval_set_id=file.eval_set.eval_set_id,
             config=file.config.source,
-            criteria={criterion.metric: threshold(file, criterion) for criterion in file.config.criteria},
+            criteria={criterion.name: threshold(file, criterion) for criterion in file.config.criteria},
             agent=choice.path if (choice := choices.by_file.get(file.path)) else "",
             agent_reason=choice.reason if choice else "",
             legacy=file.legacy,

@@ -122,11 +122,11 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
     direction = _direction(metric, runs)
     status: MetricStatus
     reason: Reason | None = None
-    if metric.threshold is None:
-        status = "informational"
-    elif missing is not None:
+    if missing is not None:
         # Not hidden by the runs that could be evaluated.
         status, reason = "not_evaluated", missing.reason
+    elif metric.threshold is None:
+        status = "informational"
     elif mean is not None and reaches(mean, metric, direction) and any(run.status == "passed" for run in runs):
         status = "passed"
     else:

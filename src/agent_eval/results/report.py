@@ -16,6 +16,7 @@ from agent_eval.core.reason import Note
 from agent_eval.core.reason import Reason as Reason
 from agent_eval.core.recording import RunError, ToolUse, Usage
 from agent_eval.core.wire import ReportModel, WireModel
+from agent_eval.evalset.models import INFORMATIONAL_METRICS
 from agent_eval.results.causes import AgentChange, AgentTree, CauseReport
 from agent_eval.results.comparison import BaselineReport, ComparisonReport, RuleChangesReport
 from agent_eval.results.conversation import ConversationReport
@@ -148,7 +149,7 @@ class MetricReport(ReportModel):
     score: float | None = None
     """Mean over the runs that have a score."""
     threshold: float | None = None
-    """None for informational metrics."""
+    """None for informational metrics, and for those that are only compared with the base branch."""
     status: MetricStatus
     reason: Reason | None = None
     judge: str | None = None
@@ -161,6 +162,16 @@ class MetricReport(ReportModel):
     direction: Literal["higher", "lower"] = Field(default="higher", exclude_if=lambda value: value == "higher")
     """Which side of the threshold passes. Like `blocking`, written only if it is not the default."""
     runs: list[RunScore]
+
+    @property
+    def compared_only(self) -> bool:
+        """Whether it can fail its case only by a comparison: a configured metric without a threshold."""
+        return self.threshold is None and self.blocking and self.name not in INFORMATIONAL_METRICS
+
+    @property
+    def gates(self) -> bool:
+        """Whether it can fail its case: by a threshold, or by a comparison."""
+        return self.threshold is not None or self.compared_only
 
     @property
     def measure(self) -> str:
@@ -242,7 +253,7 @@ class FileReport(ReportModel):
     eval_set_id: str
     config: str | None = None
     """None: ADK's defaults apply."""
-    criteria: dict[str, float] = Field(default_factory=dict)
+    criteria: dict[str, float | None] = Field(default_factory=dict)
     """Thresholds by metric."""
     agent: str
     agent_reason: str = ""

@@ -13,7 +13,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
 from agent_eval.core.masking import Masker
 from agent_eval.core.text import plural, short_name, shorten
-from agent_eval.criteria import CustomMetric, MetricFailure, error_of, reads_state, unlabelled
+from agent_eval.criteria import CodeMetric, CustomMetric, MetricFailure, error_of, reads_state, unlabelled
 from agent_eval.models import Model
 from agent_eval.results import Recording, RunError
 from agent_eval.runner.fingerprints import session_of
@@ -138,8 +138,7 @@ class Execution:
         return used_up is not None
 
     def _halt_runs(self, kind: str, message: str, hint: str) -> None:
-        if self._halt is None:
-            self._halt = RunError(kind=kind, owner="gate", message=message, hint=hint)
+        self._halt = self._halt or RunError(kind=kind, owner="gate", message=message, hint=hint)
         self._halted.set()
 
     async def _work(self) -> None:
@@ -207,8 +206,8 @@ class Execution:
             return None
         try:
             for criterion in map(unlabelled, planned.criteria):
-                if isinstance(criterion, CustomMetric):
-                    await runner.prepare(criterion.function)
+                if isinstance(criterion, CustomMetric | CodeMetric):
+                    await runner.prepare(criterion.function, criterion.code)
         except MetricFailure as failure:
             return error_of(failure)
         return None
@@ -332,7 +331,7 @@ class Execution:
         turns = recording.invocations
         now = asyncio.get_running_loop().time
         case_end = now() + self.limits.case_timeout
-        app_name, user_id, session_id, state = session_of(planned.given)
+        app_name, user_id, session_id, state, *_ = session_of(planned.given)
         masker = self.plan.masker
         simulated = planned.case.conversation_scenario is not None
         user = user_of(
@@ -353,6 +352,7 @@ class Execution:
                 user_id=user_id,
                 session_id=session_id,
                 state=state,
+                events=planned.given.past,
                 place=place,
                 turn_limit=min(self.limits.turn_timeout, self.limits.case_timeout),
                 isolated=isolated,

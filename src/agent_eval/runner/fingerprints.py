@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -43,6 +43,8 @@ class MetricIdentity:
     judge: str | None
     """The judge model; None for a metric without a judge."""
     fingerprint: str
+    direction: Literal["higher", "lower", "none"] = "higher"
+    """Which scores are better; none: it is only reported."""
 
 
 def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None, *, compares_state: bool = False) -> str:
@@ -60,7 +62,16 @@ def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None, *, c
     simulated = None if scenario is None else [scenario, vars(simulator_options(user_config))]
     turns = [_turn_content(turn) for turn in case.conversation or ()]
     state = [case.expected_state] if compares_state and case.expected_state else []
-    return _hash([2, session_of(case), simulated, _rubrics(case.rubrics), turns, *state])
+    return _hash([2, session_of(case), simulated, _rubrics(case.rubrics), turns, *state, *_of_dataset(case)])
+
+
+def _of_dataset(case: EvalCase) -> list[Any]:
+    """What metrics of agents-cli read of a case beside its messages."""
+    if case.dataset_case is None:
+        return []
+    known = {"eval_case_id", "prompt", "agent_data", "reference", "reference_trajectory", "user_scenario"}
+    more = case.dataset_case.model_dump(mode="json", exclude_none=True, exclude=known)
+    return [more] if more else []
 
 
 def session_of(case: EvalCase) -> list[Any]:
@@ -68,7 +79,8 @@ def session_of(case: EvalCase) -> list[Any]:
     start = case.session_input
     if start is None:
         return [DEFAULT_APP_NAME, DEFAULT_USER_ID, None, {}]
-    return [start.app_name, start.user_id, start.session_id, start.state]
+    past = [[event.author, event.content.role, _parts(event.content)] for event in start.events]
+    return [start.app_name, start.user_id, start.session_id, start.state, *([past] if past else [])]
 
 
 def _turn_content(turn: Invocation) -> list[Any]:
@@ -133,6 +145,7 @@ def metric_identity(
     return MetricIdentity(
         judge=judge.model if judge is not None else None,
         fingerprint=_hash([config.metric, options, questions if source is None else source]),
+        direction=config.direction,
     )
 
 

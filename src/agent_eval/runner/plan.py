@@ -13,6 +13,7 @@ from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, docs_page, has_error
 from agent_eval.criteria import (
     INFORMATIONAL,
+    CodeMetric,
     Criterion,
     PackageFault,
     Relabelled,
@@ -23,7 +24,7 @@ from agent_eval.criteria import (
     unlabelled,
     why_not,
 )
-from agent_eval.evalset.checks import is_idle
+from agent_eval.evalset.checks import criteria_of
 from agent_eval.evalset.models import (
     DEFAULT_JUDGE,
     JUDGED_METRICS,
@@ -222,19 +223,19 @@ def make_plan(
         problems += file_problems
         if has_error(file_problems) or file.path not in agents:
             continue
-        functions = {name: metric["code_config"]["name"] for name, metric in file.config.custom_metrics.items()}
+        custom = file.config.custom_metrics
         criteria = {
-            config.name: _criterion(_masked(config, functions, masker), judge, missing, functions)
+            config.name: _criterion(_masked(config, custom, masker), judge, missing, custom)
             for config in file.config.criteria
         }
         agent = agents[file.path]
         default = judge.default_model if judge is not None else DEFAULT_JUDGE
         identities = {
-            config.name: metric_identity(config, default, source=_source(functions, config.name, agent, sources))
+            config.name: metric_identity(config, default, source=_source(custom.get(config.name), agent, sources))
             for config in file.config.criteria
         }
         for case in file.cases:
-            gating = [criteria[config.name] for config in file.config.criteria if not is_idle(config, case)]
+            gating = [criteria[config.name] for config in criteria_of(file.config, case)]
             skipped = _skip_reason(case, file.config, gating, missing)
             cases.append(
                 PlannedCase(
@@ -270,10 +271,21 @@ def _masked(config: CriterionConfig, functions: Collection[str], masker: Masker)
 
 
 def _criterion(
-    config: CriterionConfig, judge: Judge | None, missing: MissingModels | None, functions: Mapping[str, str]
+    config: CriterionConfig, judge: Judge | None, missing: MissingModels | None, custom: Mapping[str, Any]
 ) -> Criterion:
+    functions = {name: metric["code_config"]["name"] for name, metric in custom.items()}
+    if config.name in custom and "code" in custom[config.name]:
+        return CodeMetric(
+            name=config.name,
+            threshold=config.threshold,
+            function=functions[config.name],
+            code=custom[config.name]["code"],
+            direction=config.direction,
+        )
     criterion = _unlabelled_criterion(config, judge, missing, functions)
-    return Relabelled(name=config.label, criterion=criterion) if config.label else criterion
+    if not config.label and config.threshold is not None:
+        return criterion
+    return Relabelled(name=config.name, threshold=config.threshold, criterion=criterion)
 
 
 def _unlabelled_criterion(
@@ -287,16 +299,18 @@ def _unlabelled_criterion(
     message = f"There is no key for its judge, {options.model}"
     return Withheld(
         name=config.metric,
-        threshold=config.threshold,
+        threshold=config.bound,
         code=missing.code,
         message=message,
         criterion=build(config, judge=judge),
     )
 
 
-def _source(functions: Mapping[str, str], metric: str, agent: str, sources: Callable[[str, str], str]) -> str | None:
-    function = functions.get(metric)
-    return None if function is None else f"{function} {sources(agent, function)}"
+def _source(metric: Mapping[str, Any] | None, agent: str, sources: Callable[[str, str], str]) -> str | None:
+    if metric is None:
+        return None
+    function: str = metric["code_config"]["name"]
+    return f"{function} {metric.get('code') or sources(agent, function)}"
 
 
 def _skip_reason(

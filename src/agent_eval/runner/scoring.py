@@ -11,6 +11,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker
 from agent_eval.core.text import shorten
 from agent_eval.criteria import (
+    CodeMetric,
     Conversation,
     Criterion,
     CustomMetric,
@@ -23,7 +24,7 @@ from agent_eval.criteria import (
     calls_not_visible,
     unlabelled,
 )
-from agent_eval.evalset.models import JUDGED_METRICS
+from agent_eval.evalset.models import INFORMATIONAL_METRICS, JUDGED_METRICS
 from agent_eval.models import Replies
 from agent_eval.results import (
     WITHOUT_KEY,
@@ -52,7 +53,7 @@ _REASONS, _REASON = 20, 500
 def waits(criterion: Criterion) -> bool:
     """Whether a criterion waits for a model or for the process of a custom metric."""
     base = unlabelled(criterion)
-    return base.name in JUDGED_METRICS or isinstance(base, CustomMetric | Packaged)
+    return base.name in JUDGED_METRICS or isinstance(base, CustomMetric | CodeMetric | Packaged)
 
 
 async def report_run(
@@ -101,13 +102,14 @@ async def report_run(
             if exact is not None and criterion not in waiting:
                 outcome = _with_scores(outcome, await _score(criterion, exact), conversation)
             scores.append((criterion, _run_score(criterion, outcome, recording, planned)))
-        reasons = [score.reason for criterion, score in scores if criterion.threshold is not None]
+        reasons = [score.reason for criterion, score in scores if criterion.name not in INFORMATIONAL_METRICS]
         codes = {reason.code for reason in reasons if reason is not None}
         if WITHOUT_KEY in codes and all(map(is_skipped, reasons)):
             error = RunError(kind=WITHOUT_KEY, owner="gate", message=NO_JUDGE)
             return report_not_run(planned, recording.run, error)  # Nothing has decided that it passes.
-    status = status_of_run(recording.error, (score for _, score in scores))
     metrics_of_run = [_metric(criterion, score, planned) for criterion, score in scores]
+    counted = (score for metric in metrics_of_run if metric.blocking for score in metric.runs)
+    status = status_of_run(recording.error, counted)
     return _case(planned, result_of_run(recording, status), metrics_of_run)
 
 
@@ -159,6 +161,8 @@ def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> Metr
         status=score.status,
         judge=identity.judge if identity else None,
         fingerprint=versioned(fingerprint, version) if isinstance(version, str) else fingerprint,
+        direction="lower" if identity is not None and identity.direction == "lower" else "higher",
+        blocking=identity is None or identity.direction != "none",
         runs=[score],
     )
 
@@ -184,7 +188,7 @@ def _case(planned: PlannedCase, run: RunResult, metrics: list[MetricReport]) -> 
 
 def _run_score(criterion: Criterion, result: Result, recording: Recording, planned: PlannedCase) -> RunScore:
     if isinstance(result, NotEvaluated):
-        status = "not_evaluated" if criterion.threshold is not None else "informational"
+        status = "informational" if criterion.name in INFORMATIONAL_METRICS else "not_evaluated"
         return RunScore(
             run=recording.run, status=status, reason=result.reason, error=result.error, details=result.details
         )

@@ -201,7 +201,8 @@ def _metrics(case: CaseReport, file: LoadedFile) -> tuple[Metric, ...]:
         if spec is not None and spec.family is Family.DETERMINISTIC and metric.name not in file.config.custom_metrics:
             # The policy may have another threshold than the config.
             criterion = build(replace(config, threshold=metric.threshold))
-            criterion = Relabelled(name=config.label, criterion=criterion) if config.label else criterion
+            if config.label:
+                criterion = Relabelled(name=config.label, threshold=metric.threshold, criterion=criterion)
         metrics.append(Metric(report=metric, config=config, criterion=criterion))
     return tuple(metrics)
 

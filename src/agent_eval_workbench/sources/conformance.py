@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
 from agent_eval.core.content import Content, text_of
 from agent_eval.core.files import read_regular
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.text import first_line
-from agent_eval.evalset.json import parse_value
 from agent_eval_workbench.sources.conversation import Conversation, Place, UnusableConversation
 from agent_eval_workbench.sources.sessions import conversation_of, is_session, session_of
-
-if TYPE_CHECKING:
-    from ruamel.yaml import YAML
 
 SPEC = "spec.yaml"
 SESSIONS = ("generated-session.yaml", "generated-session-sse.yaml")
@@ -87,41 +80,13 @@ def conversation_of_spec(path: Path, name: str) -> tuple[Conversation, list[Prob
 
 
 def _read(path: Path, place: Place) -> Any:
-    from ruamel.yaml.error import YAMLError
+    from agent_eval.evalset.json.yaml import NotYaml, parse_yaml
 
     try:
-        text = read_regular(path, LARGEST).decode("utf-8")
-        return parse_value(json.dumps(_yaml().load(text), allow_nan=False))
+        return parse_yaml(read_regular(path, LARGEST).decode("utf-8"))
     except OSError as error:
         raise UnusableConversation(place, f"It can't be read: {error.strerror}.") from error
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        at = place if mark is None else replace(place, line=mark.line + 1)
-        raise UnusableConversation(at, f"It is not YAML: {getattr(error, 'problem', None) or error}.") from error
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise UnusableConversation(place, f"It has a value that JSON can't have: {first_line(str(error))}.") from error
-
-
-def _yaml() -> YAML:
-    """Reads YAML as PyYAML does, which wrote it: ruamel.yaml takes `y`, `n`, `1e3` and dates for something else."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.composer import Composer, ComposerError
-    from ruamel.yaml.resolver import VersionedResolver
-    from ruamel.yaml.tag import Tag
-
-    class Texts(VersionedResolver):
-        def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
-            tag = super().resolve(kind, value, implicit)
-            name = str(tag).rpartition(":")[2]
-            text = {"timestamp": ".", "bool": ".$", "float": r"[^.]*$|.*[eE]\d"}.get(name)
-            return Tag(suffix="tag:yaml.org,2002:str") if text and re.match(text, value) else tag
-
-    class NoAliases(Composer):
-        def return_alias(self, a: Any) -> Any:
-            """A few aliases of aliases make terabytes."""
-            raise ComposerError(None, None, "anchors and aliases are not read", a.start_mark)
-
-    yaml = YAML(typ="safe", pure=True)
-    yaml.version = (1, 1)
-    yaml.Resolver, yaml.Composer = Texts, NoAliases
-    return yaml
+    except NotYaml as error:
+        raise UnusableConversation(replace(place, line=error.line or place.line), f"It {error}.") from error
+    except UnicodeDecodeError as error:
+        raise UnusableConversation(place, "It is not UTF-8.") from error

@@ -228,6 +228,7 @@ class AdkSession:
                 "user_id": self._request.user_id,
                 "session_id": self._request.session_id,
                 "state": dict(self._request.state),
+                **self._request.past,
                 "content": content.model_dump(mode="json", exclude_none=True),
                 "timeout": timeout,
             }

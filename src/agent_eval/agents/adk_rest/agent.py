@@ -12,7 +12,7 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 from urllib.parse import quote
@@ -46,6 +46,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Place
 from agent_eval.core.problem import Problem
 from agent_eval.core.text import first_line, shorten
+from agent_eval.evalset.models import SeededEvent
 
 _OPTIONAL_SECONDS = 60.0
 """For answers that a run does not depend on. The first question about an app imports its agent, which takes seconds: if
@@ -83,6 +84,8 @@ class AdkRestAgent:
         self._name = url.fragment
         self.requests: list[AgentRequest] = []
         """Instructions and tools of the app's agents; empty if the server does not say them."""
+        self.root = ""
+        """The root agent; the app's name if the server does not say it."""
         self.admitted = False
         """Whether the server has created a session: then its headers were right, and may have expired."""
         self._started = False
@@ -179,7 +182,9 @@ class AdkRestAgent:
 
     async def _get_requests(self) -> list[AgentRequest]:
         """The instructions and tools of the app's agents (`app-info`, experimental); empty if unknown. Never raises."""
-        agents = (await self._optional(f"/apps/{quote(self._name, safe='')}/app-info")).get("agents")
+        info = await self._optional(f"/apps/{quote(self._name, safe='')}/app-info")
+        self.root = str(info.get("rootAgentName") or info.get("root_agent_name") or self._name)
+        agents = info.get("agents")
         if not isinstance(agents, dict):
             return []
         return [
@@ -202,11 +207,22 @@ class AdkRestAgent:
         return answer if reply.status == 200 and isinstance(answer, dict) else {}
 
     def create_session(
-        self, user: str, state: Mapping[str, Any], *, until: float, place: Place | None
+        self,
+        user: str,
+        state: Mapping[str, Any],
+        events: Sequence[SeededEvent] = (),
+        *,
+        until: float,
+        place: Place | None,
     ) -> AbstractAsyncContextManager[Stream]:
         """`POST /apps/APP/users/USER/sessions`; see `stream_with_retries`."""
         url = self.client.url.join(f"{self._user_path(user)}/sessions")
-        return self._post(url, {"state": dict(state)}, until=until, place=place)
+        past = {"events": [self._past(event) for event in events]} if events else {}
+        return self._post(url, {"state": dict(state), **past}, until=until, place=place)
+
+    def _past(self, event: SeededEvent) -> dict[str, Any]:
+        content = event.content.model_dump(mode="json", exclude_none=True, by_alias=True)
+        return {"author": self.root if event.author == "model" else event.author, "content": content}
 
     async def get_session(self, user: str, session: str) -> Reply:
         """`GET /apps/APP/users/USER/sessions/ID`."""
@@ -300,7 +316,8 @@ class RestSession:
 
     async def _create(self, until: float) -> str:
         agent, state = self._agent, dict(self._request.state)
-        async with agent.create_session(self._user, state, until=until, place=self._request.place) as stream:
+        events = self._request.events
+        async with agent.create_session(self._user, state, events, until=until, place=self._request.place) as stream:
             reply = await stream.reply()
         client = agent.client
         refused = failures.not_admitted(
@@ -322,6 +339,8 @@ class RestSession:
         ignored = [key for key, value in kept.items() if not isinstance(echo, dict) or echo.get(key) != value]
         if ignored:
             raise _state_ignored(client.url.base, ignored, self._request.case_id)
+        if len(session.get("events") or ()) < len(events):
+            raise _history_ignored(client.url.base, self._request.case_id)
         return str(session["id"])
 
     async def _run(self, content: Content, until: float) -> list[dict[str, Any]]:
@@ -444,6 +463,17 @@ def _state_ignored(server: str, keys: list[str], case: str) -> AgentRefused:
             "so the case would test something else.",
             hint="Update the server's ADK (older versions of adk-kotlin ignore the state), or remove "
             "`session_input.state`.",
+        )
+    )
+
+
+def _history_ignored(server: str, case: str) -> AgentRefused:
+    return AgentRefused(
+        Problem(
+            code="remote-state-ignored",
+            message=f"The server at {server} does not take over the history of a session, so {case or 'a case'} would "
+            "test something else.",
+            hint="Update the server's ADK, or leave out cases with a history.",
         )
     )
 

@@ -53,6 +53,12 @@ An agent has one of these layouts:
     my_agent.py"""
 
 
+MANIFEST = "agents-cli-manifest.yaml"
+_AGENTS_CLI = re.compile(r"^\[tool\.agents-cli\]", re.MULTILINE)
+_AGENT_DIRECTORY = re.compile(r"""^agent_directory\s*[:=]\s*["']?([\w./-]+)""", re.MULTILINE)
+"""In the manifest, and in the table of pyproject.toml that projects had before version 0.3."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentChoice:
     """The agent of a file."""
@@ -310,8 +316,22 @@ class Finder:
     def agent_of(self, file: LoadedFile) -> AgentChoice | NoChoice:
         """The agent of a file by app name, else the nearest one."""
         directory = (self.root / file.path).parent
-        by_name = self._by_app_name(file, directory)
-        return by_name if by_name is not None else self._nearest(directory)
+        # The app's name of a dataset's cases is that of every project of agents-cli.
+        of_dataset = any(case.dataset_case is not None for case in file.cases)
+        by_name = None if of_dataset else self._by_app_name(file, directory)
+        return by_name or self._by_manifest(directory) or self._nearest(directory)
+
+    def _by_manifest(self, directory: Path) -> AgentChoice | None:
+        """The agent that the nearest manifest of agents-cli names."""
+        for folder in self._upwards(directory):
+            text = _source_of(folder / MANIFEST)
+            if text or _AGENTS_CLI.search(_source_of(folder / "pyproject.toml")):
+                named = _AGENT_DIRECTORY.search(text or _source_of(folder / "pyproject.toml"))
+                agent = folder / (named[1] if named else "app")
+                if self.is_agent(agent):
+                    return AgentChoice(path=self.label(agent), reason="agent_directory of the agents-cli project")
+                return None
+        return None
 
     def _by_app_name(self, file: LoadedFile, directory: Path) -> AgentChoice | NoChoice | None:
         names = {case.session_input.app_name for case in file.cases if case.session_input is not None}

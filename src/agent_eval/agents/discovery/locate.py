@@ -264,6 +264,7 @@ def _without_state(
         choice = choices.by_file.get(file.path)
         if choice is None or (choice.driver.takes_state and choice.path not in stateless):
             continue
+        problems += _without_history(file)
         sessions = ((case.eval_id, case.session_input) for case in file.cases)
         cases = [eval_id for eval_id, session in sessions if session is not None and session.state]
         if cases:
@@ -279,6 +280,14 @@ def _without_state(
                 )
             )
     return problems
+
+
+def _without_history(file: LoadedFile) -> list[Problem]:
+    """A problem if cases begin with what was said before, which their agent can't be given."""
+    cases = [case.eval_id for case in file.cases if case.past]
+    message = f"A2A can't pass the history with which {_listed(cases)} begins."
+    hint = "Evaluate the agent by `adk:URL` or in a process, or select other cases."
+    return [Problem(code="a2a-no-state", message=message, hint=hint, file=file.path)] if cases else []
 
 
 def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem:

@@ -42,8 +42,8 @@ class HostSpec:
     """Fields of google-genai's HttpRetryOptions, for model calls that configure none."""
     outages: ModelOutages | None = None
     """Tracks the models that the hosts call; None if no one needs it."""
-    role: Literal["agent", "metrics"] = "agent"
-    """What the hosts run: the agent, or its custom metrics."""
+    role: Literal["agent", "metrics", "functions"] = "agent"
+    """What the hosts run: the agent, its custom metrics, or functions that need no google-adk."""
     asks_for_tools: bool = False
     """Whether the hosts ask before ADK runs the body of a tool."""
     asks_for_models: bool = False

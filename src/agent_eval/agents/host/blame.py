@@ -158,6 +158,21 @@ def failed_metric(
     return MetricFailure(what, kind=kind, traceback=data.traceback, log_tail=log_tail, hint=missing or hint)
 
 
+_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+_NO_TEXT = re.compile(r"'(?:dict|list)' object has no attribute|expected string or bytes-like object, got 'dict'")
+
+
+def hint_for_code(kind: MetricFailureKind, message: str) -> str | None:
+    """The hint for a function that a config of agents-cli gives as source; None for the usual one."""
+    if (module := _NO_MODULE.search(message)) is not None:
+        name = f"`{module[1].partition('.')[0]}`"
+        return f"It runs in the agent's environment, not in agents-cli's: add the package with {name} to it."
+    if _NO_TEXT.search(message):
+        text = '`"".join(part.get("text", "") for part in instance["response"]["parts"])`'
+        return f"`response` is a message with `parts`, not a text: use {text}."
+    return "See the config of the metrics." if kind is MetricFailureKind.IMPORT else None
+
+
 def _unknown_model_hint(data: ErrorData) -> str | None:
     """The hint for a model call with status 404; None for any other error."""
     if data.origin != "model" or data.status != 404:

@@ -10,7 +10,8 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -38,6 +39,14 @@ _ENVIRONMENT_HINT = (
 )
 
 
+Role = Literal["metrics", "functions"]
+
+
+def _role(params: Mapping[str, Any]) -> Role:
+    """The host that a call needs: one with google-adk, or one for code of agents-cli's, which needs nothing."""
+    return "functions" if "code" in params else "metrics"
+
+
 class _Interrupted(AgentEvalError):
     """The process has ended, maybe because of another call."""
 
@@ -63,21 +72,22 @@ class MetricHosts:
         self._timeout = timeout
         self._numbers = itertools.count(1)
         self._lock = asyncio.Lock()
-        self._shared: HostProcess | None = None
+        self._shared: dict[Role, HostProcess] = {}
         self._alone: set[HostProcess] = set()
         self._apart = asyncio.Semaphore(_APART)
-        self._failure: MetricFailure | None = None
-        self._prepared: dict[str, asyncio.Task[Any]] = {}
+        self._failures: dict[Role, MetricFailure] = {}
+        self._prepared: dict[tuple[str, str | None], asyncio.Task[Any]] = {}
         self._strikes: Counter[str] = Counter()
         self._calls: dict[HostProcess, set[Turn]] = {}
         self._progress_at = 0.0
         self._closed = False
 
-    async def prepare(self, function: str) -> None:
+    async def prepare(self, function: str, code: str | None = None) -> None:
         """Imports a function once; see `MetricRunner.prepare`."""
-        task = self._prepared.get(function)
+        task = self._prepared.get((function, code))
         if task is None:
-            task = self._prepared[function] = asyncio.create_task(self._call(function, {"function": function}))
+            params = {"function": function, **({"code": code} if code is not None else {})}
+            task = self._prepared[function, code] = asyncio.create_task(self._call(function, params))
         try:
             await asyncio.shield(task)
         except MetricFailure as failure:
@@ -85,16 +95,18 @@ class MetricHosts:
 
     async def evaluate(self, call: MetricCall) -> Evaluated:
         """Calls a function; see `MetricRunner.evaluate`."""
-        await self.prepare(call.function)
-        params = {
-            "metric": call.metric,
-            "function": call.function,
-            "criterion": dict(call.criterion),
-            "actual": [adk_value(turn) for turn in call.actual],
-            "session_states": call.session_states,
-            "expected": None if call.expected is None else [adk_value(turn) for turn in call.expected],
-            "scenario": None if call.scenario is None else call.scenario.model_dump(mode="json", exclude_none=True),
-        }
+        await self.prepare(call.function, call.code)
+        params: dict[str, Any] = {"metric": call.metric, "function": call.function}
+        if call.code is not None:
+            params |= {"code": call.code, "instance": dict(call.instance)}
+        else:
+            params |= {
+                "criterion": dict(call.criterion),
+                "actual": [adk_value(turn) for turn in call.actual],
+                "session_states": call.session_states,
+                "expected": None if call.expected is None else [adk_value(turn) for turn in call.expected],
+                "scenario": None if call.scenario is None else call.scenario.model_dump(mode="json", exclude_none=True),
+            }
         result = await self._call(call.function, params)
         try:
             return Evaluated.model_validate(result)
@@ -109,7 +121,7 @@ class MetricHosts:
         for _ in range(_RESTARTS):
             self._refuse_faulty(function)
             try:
-                return await self._once(await self._host(), function, params)
+                return await self._once(await self._host(_role(params)), function, params)
             except _Interrupted as lost:
                 if lost.started:
                     return await self._call_alone(function, params)
@@ -118,7 +130,7 @@ class MetricHosts:
     async def _call_alone(self, function: str, params: Mapping[str, Any]) -> Any:
         async with self._apart:
             self._refuse_faulty(function)
-            host = await self._start()
+            host = await self._start(_role(params))
             self._alone.add(host)
             try:
                 return await self._once(host, function, params)
@@ -151,6 +163,10 @@ class MetricHosts:
         self._mark_progress()
         try:
             return await self._answer(host, call, function)
+        except MetricFailure as failure:
+            if "code" in params:
+                failure.hint = blame.hint_for_code(failure.kind, failure.message) or failure.hint
+            raise
         finally:
             self._mark_progress()
             calls.discard(call)
@@ -225,28 +241,29 @@ class MetricHosts:
 
     # -- processes
 
-    async def _host(self) -> HostProcess:
+    async def _host(self, role: Role) -> HostProcess:
         async with self._lock:
-            if self._shared is None or self._shared.exit is not None or self._shared.ending:
-                self._shared = await self._start()
-            return self._shared
+            host = self._shared.get(role)
+            if host is None or host.exit is not None or host.ending:
+                host = self._shared[role] = await self._start(role)
+            return host
 
-    async def _start(self) -> HostProcess:
-        if self._failure is not None:
-            raise self._failure.copy()
+    async def _start(self, role: Role) -> HostProcess:
+        if role in self._failures:
+            raise self._failures[role].copy()
         try:
-            spec = await self._spec()
+            spec = replace(await self._spec(), role=role)
             host = await spec.loads.load(lambda: HostProcess.start(spec, f"{self._name}-{next(self._numbers)}"))
         except AgentFailure as failure:
-            self._failure = MetricFailure(
+            self._failures[role] = MetricFailure(
                 f"Custom metrics can't be run: {failure.message.rstrip('.')}",
                 kind=MetricFailureKind.ENVIRONMENT,
                 owner=failure.owner,
                 traceback=failure.traceback,
                 log_tail=failure.log_tail,
-                hint=_ENVIRONMENT_HINT,
+                hint=_ENVIRONMENT_HINT if role == "metrics" else None,
             )
-            raise self._failure.copy() from None
+            raise self._failures[role].copy() from None
         if self._closed:
             await host.close()
             raise MetricFailure("The process of the custom metrics was closed", kind=MetricFailureKind.CRASH)
@@ -258,5 +275,5 @@ class MetricHosts:
         tasks = list(self._prepared.values())
         for task in tasks:
             task.cancel()
-        hosts = [*self._alone] + ([self._shared] if self._shared is not None else [])
+        hosts = [*self._alone, *self._shared.values()]
         await asyncio.gather(*tasks, *(host.close() for host in hosts), return_exceptions=True)

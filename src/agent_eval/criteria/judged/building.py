@@ -23,7 +23,7 @@ from agent_eval.models import VERTEX_EVAL
 
 def _final_response(config: CriterionConfig, judge: Judge) -> Criterion:
     return FinalResponseMatch(
-        threshold=config.threshold,
+        threshold=config.bound,
         judge=judge,
         options=judge.options(config),
         include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
@@ -33,7 +33,7 @@ def _final_response(config: CriterionConfig, judge: Judge) -> Criterion:
 def _rubrics(config: CriterionConfig, judge: Judge) -> Criterion:
     return RubricCriterion(
         name=config.metric,
-        threshold=config.threshold,
+        threshold=config.bound,
         judge=judge,
         options=judge.options(config),
         rubrics=tuple(config.options.get("rubrics", ())),
@@ -45,7 +45,7 @@ def _rubrics(config: CriterionConfig, judge: Judge) -> Criterion:
 
 def _hallucinations(config: CriterionConfig, judge: Judge) -> Criterion:
     return Hallucinations(
-        threshold=config.threshold,
+        threshold=config.bound,
         judge=judge,
         options=replace(judge.options(config), samples=1),
         intermediate=config.options.get("evaluate_intermediate_nl_responses", False),
@@ -54,7 +54,7 @@ def _hallucinations(config: CriterionConfig, judge: Judge) -> Criterion:
 
 def _simulator(config: CriterionConfig, judge: Judge) -> Criterion:
     return SimulatorQuality(
-        threshold=config.threshold,
+        threshold=config.bound,
         judge=judge,
         options=judge.options(config),
         stop_signal=config.options.get("stop_signal", "</finished>"),
@@ -64,7 +64,7 @@ def _simulator(config: CriterionConfig, judge: Judge) -> Criterion:
 def _quality(config: CriterionConfig, judge: Judge) -> Criterion:
     options = judge.options(config)
     scorer = VertexQuality if options.model == VERTEX_EVAL else Quality
-    return scorer(name=config.metric, threshold=config.threshold, judge=judge, options=options)
+    return scorer(name=config.metric, threshold=config.bound, judge=judge, options=options)
 
 
 _SCORERS: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {

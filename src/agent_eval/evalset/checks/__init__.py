@@ -2,4 +2,4 @@
 
 from agent_eval.evalset.checks.arguments import idle_rules
 from agent_eval.evalset.checks.cases import check_against_config, check_cases
-from agent_eval.evalset.checks.references import idle_weights, is_idle
+from agent_eval.evalset.checks.references import criteria_of, idle_weights

@@ -9,7 +9,7 @@ from agent_eval.core.content import Content, Part, is_base64
 from agent_eval.core.invocation import MEASURED, IntermediateData, Invocation, Rubric
 from agent_eval.core.problem import MAX_PROBLEMS, Problem
 from agent_eval.core.selectors import nearby
-from agent_eval.evalset.checks.references import is_idle, omitted_args, turns_without_references
+from agent_eval.evalset.checks.references import criteria_of, is_idle, omitted_args, turns_without_references
 from agent_eval.evalset.json import JsonPath
 from agent_eval.evalset.models import METRICS, PERSONA_IDS, CriterionConfig, EvalCase, EvalConfig, MetricSpec
 from agent_eval.evalset.parse import EvalFile, check_scenario, check_scenario_with_config, did_you_mean, keys_of
@@ -83,16 +83,15 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
         indices: The indices of the selected cases.
         config: The config of the file.
     """
-    builtin = [
-        (METRICS[criterion.metric], criterion)
-        for criterion in config.criteria
-        if criterion.metric in METRICS and criterion.metric not in config.custom_metrics
-    ]
-    specs = [spec for spec, _ in builtin]
+    known = [(METRICS.get(criterion.metric), criterion) for criterion in config.criteria]
+    declared = [(spec, each) for spec, each in known if spec is not None and each.metric not in config.custom_metrics]
     where = "ADK's default criteria" if config.source is None else f"`{config.source}`"
     for index in indices:
         case = file.cases[index]
         path: JsonPath = ("eval_cases", index)
+        judging = criteria_of(config, case)
+        builtin = [(spec, each) for spec, each in declared if case.dataset_case is None or each in judging]
+        specs = [spec for spec, _ in builtin]
         if case.conversation_scenario is not None:
             yield from _scenario_without_references(file, case, path, specs, where)
             yield from check_scenario_with_config(file, case, path, config)

@@ -9,7 +9,7 @@ from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation, Rubric, intermediate_responses, tool_calls
 from agent_eval.core.problem import Problem
 from agent_eval.evalset.json import JsonPath, read_document
-from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, LoadedFile, MetricSpec
+from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, EvalConfig, LoadedFile, MetricSpec
 from agent_eval.evalset.parse import EvalFile, did_you_mean
 
 _INTERMEDIATE = "intermediate_response_similarity"
@@ -121,6 +121,26 @@ def is_idle(criterion: CriterionConfig, case: EvalCase) -> bool:
         return False
     of_turns = [rubric for turn in case.conversation or () for rubric in turn.rubrics or ()]
     return not any(rubric.type == spec.rubric_type for rubric in [*(case.rubrics or ()), *of_turns])
+
+
+def criteria_of(config: EvalConfig, case: EvalCase) -> list[CriterionConfig]:
+    """The criteria that judge a case: not those that are idle. In a dataset, not those for which it has no reference
+    either, unless these are all.
+    """
+    judging = [criterion for criterion in config.criteria if not is_idle(criterion, case)]
+    if case.dataset_case is None:
+        return judging
+    return [criterion for criterion in judging if not _lacks_reference(criterion, case)] or judging
+
+
+def _lacks_reference(criterion: CriterionConfig, case: EvalCase) -> bool:
+    spec = METRICS.get(criterion.metric)
+    if spec is None or not spec.needs_reference:
+        return False
+    if case.conversation is None:
+        return True
+    turn = case.conversation[0]
+    return turn.intermediate_data is None if not spec.needs_final_response else not text_of(turn.final_response)
 
 
 def idle_weights(files: Sequence[LoadedFile], root: Path) -> Iterator[Problem]:

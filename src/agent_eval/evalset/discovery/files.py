@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.patterns import PathPatterns, glob
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.selectors import GLOB, Selector, nearby, parse_selector
@@ -21,7 +22,7 @@ from agent_eval.evalset.discovery._listing import (
     only_tracked_files,
     right_name,
 )
-from agent_eval.evalset.parse import CONFIG_NAMES, foreign_eval_file
+from agent_eval.evalset.parse import CONFIG_NAMES, foreign_eval_file, in_dataset_folder, is_dataset_text
 from agent_eval.evalset.paths import absolute, dangling_link, is_utf8, name_of, repository_of, searched
 
 _MOST_LOOKED_AT = 200
@@ -261,14 +262,19 @@ class _Search:
             listing = list_directory(folder, skip=self.skip)
             seen |= {os.path.join(real, name) if name else real for name in listing.folders}  # noqa: PTH118
             self._report(folder, listing)
-            for name in listing.files:
+            datasets = [name for name in listing.other_json if self._is_dataset(folder / name)]
+            for name in [*listing.files, *datasets]:
                 # Git also lists deleted files, and a file that was replaced by a directory.
-                if self._is_selected(folder / name) and os.path.lexists(folder / name) and not (folder / name).is_dir():
+                if (
+                    not self._excluded(folder / name)
+                    and os.path.lexists(folder / name)
+                    and not (folder / name).is_dir()
+                ):
                     file = os.path.join(real, name)  # noqa: PTH118
                     if file not in seen:
                         seen.add(file)
                         yield folder / name
-            self.other_json += [folder / name for name in listing.other_json]
+            self.other_json += [folder / name for name in listing.other_json if name not in datasets]
             links += [_Link(folder / name, name in listing.tracked) for name in listing.links]
             for name in listing.repositories:
                 if os.path.lexists(folder / name / ".git"):
@@ -296,7 +302,18 @@ class _Search:
 
     def _is_selected(self, path: Path) -> bool:
         """Whether the name of a file is selected."""
-        return path.name.endswith(SUFFIXES) and not self._excluded(path)
+        return (path.name.endswith(SUFFIXES) or self._is_dataset(path)) and not self._excluded(path)
+
+    def _is_dataset(self, path: Path) -> bool:
+        """Whether a file is a dataset where agents-cli keeps them. Of an absent one, its place decides."""
+        if not in_dataset_folder(name_of(path, self.root)):
+            return False
+        try:
+            return is_dataset_text(read_regular(path, MAX_TEXT).decode("utf-8", "replace"))
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
 
     def _excluded(self, path: Path, *, folder: bool = False) -> bool:
         return self.exclude.match(name_of(path, self.root), folder=folder)

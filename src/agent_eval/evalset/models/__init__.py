@@ -32,6 +32,7 @@ from agent_eval.evalset.models.schema import (
     EvalSet,
     LoadedFile,
     MatchType,
+    SeededEvent,
     SessionInput,
     Suite,
     UserPersona,

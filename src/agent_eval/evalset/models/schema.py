@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
+from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation, Rubric
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.wire import WireModel
+from agent_eval.evalset.models.dataset import DatasetCase
 
 _KEEP_UNKNOWN = ConfigDict(
     alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="allow", defer_build=True
 )
+
+
+class SeededEvent(WireModel):
+    """An event of the past: appended to the new session, not run. Not in ADK's format."""
+
+    author: str
+    """`user`, or an agent; `model` means the root agent."""
+    content: Content
 
 
 class SessionInput(WireModel):
@@ -30,6 +42,8 @@ class SessionInput(WireModel):
     session_id: str | None = None
     """Id of the session; None lets the driver choose it."""
     state: dict[str, Any] = Field(default_factory=dict)
+    events: SkipJsonSchema[list[SeededEvent]] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """What happened before the first turn. Not in ADK's format."""
 
 
 class UserBehavior(BaseModel):
@@ -90,11 +104,18 @@ class EvalCase(WireModel):
     """Apply to every turn of the case."""
     final_session_state: dict[str, Any] | None = Field(default_factory=dict)
     """Read by the criterion `final_session_state`, which ADK has not."""
+    dataset_case: SkipJsonSchema[DatasetCase | None] = Field(default=None, exclude_if=lambda value: value is None)
+    """The case as agents-cli's dataset has it; None for ADK's files."""
 
     @property
     def expected_state(self) -> dict[str, Any]:
         """What is expected of the session's state at the end; not of keys that last for one turn."""
         return {key: value for key, value in (self.final_session_state or {}).items() if not key.startswith("temp:")}
+
+    @property
+    def past(self) -> Sequence[SeededEvent]:
+        """What was said before the first turn."""
+        return () if self.session_input is None else self.session_input.events
 
     @model_validator(mode="after")
     def _exactly_one_conversation(self) -> Self:
@@ -131,17 +152,25 @@ class CriterionConfig:
 
     metric: str
     """ADK's name, e.g. `tool_trajectory_avg_score`."""
-    threshold: float
+    threshold: float | None
+    """None: only compared with the base branch."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Every other field of the criterion in snake_case, with defaults filled in and values typed
     (`match_type` is a MatchType)."""
     label: str = ""
-    """The name in reports if another criterion of the case uses the same metric; "" for the metric's name."""
+    """The name in reports if it is not the metric's: agents-cli's, or another one beside the same metric."""
+    direction: Literal["higher", "lower", "none"] = "higher"
+    """Which scores are better; none: the score is only reported."""
 
     @property
     def name(self) -> str:
         """The name in reports."""
         return self.label or self.metric
+
+    @property
+    def bound(self) -> float:
+        """The threshold as a number: any score reaches one that is missing."""
+        return -math.inf if self.threshold is None else self.threshold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +182,7 @@ class EvalConfig:
     criteria: tuple[CriterionConfig, ...]
     """In the order of the file."""
     custom_metrics: Mapping[str, Any] = field(default_factory=dict)
-    """By the name of the criterion."""
+    """By the name of the criterion; with `code`, the source of a function of agents-cli's."""
     user_simulator_config: Mapping[str, Any] | None = None
 
     @property

@@ -2,6 +2,7 @@
 
 from agent_eval.evalset.parse.config import CONFIG_NAMES, ConfigFinder, read_config
 from agent_eval.evalset.parse.criteria import criterion, hint_for_metric
+from agent_eval.evalset.parse.dataset import in_dataset_folder, is_dataset, is_dataset_text
 from agent_eval.evalset.parse.eval_files import EvalFile, read_eval_file
 from agent_eval.evalset.parse.foreign import foreign_eval_file
 from agent_eval.evalset.parse.legacy import Converted, LegacySession, read_session

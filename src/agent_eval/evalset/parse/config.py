@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,8 @@ from agent_eval.core.selectors import nearby
 from agent_eval.evalset.json import Document, JsonPath, read_document
 from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalConfig, LlmAudioUserSimulatorConfig
 from agent_eval.evalset.parse.criteria import criterion, hint_for_key, read_criteria
+from agent_eval.evalset.parse.dataset_config import NAMES as DATASET_CONFIGS
+from agent_eval.evalset.parse.dataset_config import DatasetMetrics, is_dataset_config, read_dataset_config
 from agent_eval.evalset.parse.foreign import why_not_read
 from agent_eval.evalset.parse.scenarios import check_simulator
 from agent_eval.evalset.parse.shape import did_you_mean, keys_of, shape_problems, spellings
@@ -55,12 +57,15 @@ def read_config(path: Path, name: str) -> tuple[EvalConfig | None, list[Problem]
     return parse_config(document, problems)
 
 
-def parse_config(document: Document, problems: list[Problem]) -> tuple[EvalConfig | None, list[Problem]]:
+def parse_config(
+    document: Document, problems: list[Problem], skip: Collection[str] = ()
+) -> tuple[EvalConfig | None, list[Problem]]:
     """Parses a config file; see `read_config`.
 
     Args:
         document: The file.
         problems: Its earlier problems, which the result includes.
+        skip: Metrics that are read elsewhere.
     """
     if not isinstance(document.value, dict):
         problem = document.error("wrong-type", "A config must be an object.", hint='Write {"criteria": {...}}.')
@@ -73,7 +78,7 @@ def parse_config(document: Document, problems: list[Problem]) -> tuple[EvalConfi
         problems += shape_problems(document, error, ConfigFile, ())
     problems += check_simulator(document)
     problems += _ignored_live_mode(document)
-    criteria, criteria_problems = read_criteria(document)
+    criteria, criteria_problems = read_criteria(document, skip)
     problems += criteria_problems
     if parsed is None or has_error(problems):
         return None, problems
@@ -99,6 +104,7 @@ class ConfigFinder:
     """The problems of the configs read so far."""
     _read: dict[Path, EvalConfig | None] = field(default_factory=dict)
     _nearest: dict[tuple[Path, bool], Path | None] = field(default_factory=dict)
+    _of_datasets: dict[tuple[Path | None, Path | None], EvalConfig | None] = field(default_factory=dict)
     _default: EvalConfig = field(default_factory=default_config)
 
     def for_file(self, path: Path) -> EvalConfig | None:
@@ -111,6 +117,37 @@ class ConfigFinder:
             self._read[config], problems = self._load(config)
             self.problems += problems
         return self._read[config]
+
+    def for_dataset(self, path: Path) -> EvalConfig | None:
+        """The config of a dataset of agents-cli; None if it has an error. ADK's default criteria don't apply."""
+        override = self.override
+        given = override if override is not None and is_dataset_config(override) else self._nearest_of_dataset(path)
+        limits = override if override not in {None, given} else self._find(path.parent, True)
+        if (given, limits) not in self._of_datasets:
+            self._of_datasets[given, limits], problems = self._load_dataset_config(given, limits)
+            self.problems += problems
+        return self._of_datasets[given, limits]
+
+    def _nearest_of_dataset(self, path: Path) -> Path | None:
+        folders = [folder for folder in path.parents if folder.is_relative_to(self.root)]
+        configs = (folder / name for folder in folders or [path.parent] for name in DATASET_CONFIGS)
+        return next((path for path in configs if path.is_file() and is_dataset_config(path)), None)
+
+    def _load_dataset_config(self, given: Path | None, limits: Path | None) -> tuple[EvalConfig | None, list[Problem]]:
+        own, problems = (None, []) if limits is None else read_document(limits, name_of(limits, self.root))
+        metrics: DatasetMetrics | None = DatasetMetrics.none(self.root)
+        if given is not None:
+            metrics, found = read_dataset_config(given, self.root)
+            problems += found
+        if metrics is None or has_error(problems):
+            return None, problems
+        base: EvalConfig | None = None
+        if own is not None:
+            base, problems = parse_config(own, problems, metrics.names(own.value.get("criteria", {})))
+            if base is None:
+                return None, problems
+        config, found = metrics.config(own, base)
+        return config, [*problems, *found]
 
     def _load(self, path: Path) -> tuple[EvalConfig | None, list[Problem]]:
         if path.is_symlink() and not path.exists():
@@ -130,6 +167,7 @@ class ConfigFinder:
         if (directory, filtered) not in self._nearest:
             # Includes broken links, so that the defaults don't apply instead.
             found = [directory / name for name in CONFIG_NAMES if os.path.lexists(directory / name)]
+            found = [path for path in found if path.name not in DATASET_CONFIGS or not is_dataset_config(path)]
             excluded = [path for path in found if filtered and self.exclude.match(name_of(path, self.root))]
             others = {path: why_not_read(path, name_of(path, self.root), excluded=path in excluded) for path in found}
             self.problems += filter(None, others.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -36,11 +36,12 @@ def criterion(metric: str, model: BaseCriterion) -> CriterionConfig:
     return CriterionConfig(metric=metric, threshold=model.threshold, options={**(model.model_extra or {}), **options})
 
 
-def read_criteria(document: Document) -> tuple[list[CriterionConfig], list[Problem]]:
+def read_criteria(document: Document, skip: Collection[str] = ()) -> tuple[list[CriterionConfig], list[Problem]]:
     """The criteria of a config file, in its order, and their problems.
 
     Args:
         document: A config file that contains an object. Its other keys are not checked here.
+        skip: Metrics that are read elsewhere.
     """
     criteria = document.value.get("criteria", {})
     if not isinstance(criteria, dict):
@@ -61,6 +62,8 @@ def read_criteria(document: Document) -> tuple[list[CriterionConfig], list[Probl
     for metric, value in criteria.items():
         if len(problems) > MAX_PROBLEMS and has_error(problems):
             break
+        if metric in skip:
+            continue
         path: JsonPath = ("criteria", metric)
         name_problem = _name_problem(document, metric, path, custom)
         if name_problem is not None:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity
 from agent_eval.evalset.json import Document, JsonPath
 from agent_eval.evalset.models import EvalCase, EvalSet
+from agent_eval.evalset.parse.dataset import convert_dataset, is_dataset
 from agent_eval.evalset.parse.legacy import Converted, LegacySession, convert, is_list_of_evals, is_list_of_turns
 from agent_eval.evalset.parse.shape import keys_of, near_miss, shape_problems
 
@@ -27,7 +28,12 @@ class EvalFile:
     cases: dict[int, EvalCase] = field(default_factory=dict)
     """The valid cases by their index in the file."""
     converted: Converted | None = None
-    """The conversion of a legacy file; None for the current format."""
+    """The conversion of a legacy file or a dataset; None for the current format."""
+
+    @property
+    def is_dataset(self) -> bool:
+        """Whether it is a dataset of agents-cli."""
+        return self.converted is not None and self.converted.form == "dataset"
 
     def error(self, code: str, message: str, path: JsonPath, hint: str) -> Problem:
         """A problem that prevents the run; the path is that in the current format."""
@@ -48,14 +54,14 @@ class EvalFile:
             return dict(enumerate(positions.lines_of_items(("eval_cases",))))
         if self.converted.single_case:
             return {0: positions.of(()).line}
-        return dict(enumerate(positions.lines_of_items(())))
+        return dict(enumerate(positions.lines_of_items((self.converted.key,) if self.converted.key else ())))
 
     def _source(self, path: JsonPath) -> JsonPath:
         return path if self.converted is None else self.converted.source_path(path)
 
 
 def read_eval_file(document: Document, *, session: LegacySession | None) -> tuple[EvalFile | None, list[Problem]]:
-    """Parses an eval set in the current format or in one of the two legacy formats.
+    """Parses an eval set in the current format or in one of the two legacy formats, or a dataset of agents-cli.
 
     Args:
         document: The file.
@@ -65,10 +71,14 @@ def read_eval_file(document: Document, *, session: LegacySession | None) -> tupl
         The parsed file (None if it is not an eval set), and its problems.
     """
     value = document.value
-    if isinstance(value, dict):
+    from_dataset = is_dataset(value)
+    if isinstance(value, dict) and not from_dataset:
         return _read_current(document, value)
-    if is_list_of_turns(value) or is_list_of_evals(value):
-        converted, problems = convert(document, eval_set_id=document.file, eval_id=document.file, session=session)
+    if from_dataset or is_list_of_turns(value) or is_list_of_evals(value):
+        if from_dataset:
+            converted, problems = convert_dataset(document)
+        else:
+            converted, problems = convert(document, eval_set_id=document.file, eval_id=document.file, session=session)
         if converted is None:
             return None, problems
         eval_set = converted.eval_set

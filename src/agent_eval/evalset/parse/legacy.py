@@ -11,7 +11,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -76,17 +76,26 @@ class LegacyEval(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """A legacy file in the current format."""
+    """A file of another format in the current one."""
 
     eval_set: EvalSet
-    single_case: bool
-    """Whether it was a list of turns, not a list of evals."""
+    form: Literal["turns", "evals", "dataset"]
+    """A list of turns or of evals, ADK's older formats; or a dataset of agents-cli."""
+    key: str = ""
+    """Of the list of cases in a dataset."""
+
+    @property
+    def single_case(self) -> bool:
+        """Whether it was a list of turns."""
+        return self.form == "turns"
 
     def source_path(self, path: JsonPath) -> JsonPath:
-        """Converts a path in the current format to the path in the legacy file."""
+        """Converts a path in the current format to the path in the file."""
         if len(path) < 2 or path[0] != "eval_cases":
             return ()
         rest = path[2:]
+        if self.form == "dataset":
+            return (self.key, path[1], *(("eval_case_id",) if rest[:1] == ("eval_id",) else ()))
         case: JsonPath = () if self.single_case else (path[1],)
         if rest[:1] == ("eval_id",):
             return case if self.single_case else (*case, "name")
@@ -165,9 +174,8 @@ def convert(
         cases = [_case(eval_id, items, session)]
     else:
         cases = [_case(item.name, item.data, item.initial_session) for item in items]
-    return Converted(eval_set=EvalSet(eval_set_id=eval_set_id, eval_cases=cases), single_case=single_case), [
-        _notice(document, single_case)
-    ]
+    eval_set = EvalSet(eval_set_id=eval_set_id, eval_cases=cases)
+    return Converted(eval_set=eval_set, form="turns" if single_case else "evals"), [_notice(document, single_case)]
 
 
 def _notice(document: Document, single_case: bool) -> Problem:

@@ -39,7 +39,9 @@ _LEGACY_NAMES = {
 """Current names of keys of ADK's legacy format."""
 
 _NOUNS = {
+    "AgentData": "the agent data",
     "AgentDetails": "an agent's details",
+    "Answer": "an answer",
     "AppDetails": "an app's details",
     "BaseCriterion": "a criterion",
     "Content": "a message",

@@ -157,7 +157,7 @@ def _metrics(
 ) -> Iterator[CaseMetricComparison]:
     for metric in head.metrics:
         old, fate = base.get(metric.name), fates[metric.name]
-        if metric.threshold is None:
+        if not metric.gates:
             continue
         if fate != "comparable" or old is None:
             note = fate_note(fate, metric, old)
@@ -168,7 +168,7 @@ def _metrics(
                 name=metric.name,
                 score=Delta(head=metric.score, base=old.score),
                 note=Reason.of("needs", here=metric.threshold, there=there)
-                if there is not None and metric.threshold != there
+                if there is not None and metric.threshold is not None and metric.threshold != there
                 else None,
             )
 

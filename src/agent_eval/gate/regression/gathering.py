@@ -85,6 +85,11 @@ class Gathered:
     """Failures for which the thresholds decide, with their additional runs."""
 
     @cached_property
+    def tested(self) -> frozenset[tuple[str, str]]:
+        """The scores that are compared with those of the base branch, by case id and metric."""
+        return frozenset((case.case_id, metric) for case in self.evidence for metric in case.metrics if metric != PASS)
+
+    @cached_property
     def reproduced(self) -> Mapping[str, Outcome]:
         """Whether these failures were reproduced, by case id."""
         return outcomes(self.retrials)
@@ -195,7 +200,7 @@ def gather(
         own = {PASS: _rule(reader.metric(PASS, entries), None, reader.blocks(entries))}
         for metric in case.metrics:
             metric_policy = reader.metric(metric.name, entries)
-            if metric_policy.named:
+            if metric_policy.named or metric.compared_only:
                 direction = metric_policy.direction or ("lower" if metric.name in lower else "higher")
                 sign = -1.0 if direction == "lower" else 1.0
                 series = series_of((metric.name, metric.fingerprint), sign=sign, threshold=metric.threshold)

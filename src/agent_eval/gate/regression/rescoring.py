@@ -75,7 +75,7 @@ def as_recorded(case: CaseReport, *, min_pass_rate: float) -> CaseReport:
 
 def _metric(metric: MetricReport, metric_policy: MetricPolicy) -> MetricReport:
     threshold = metric.threshold if metric_policy.threshold is None else metric_policy.threshold
-    blocking = metric_policy.blocking
+    blocking = metric_policy.blocking and metric.blocking
     # For an informational metric (cost, duration) that gates only by the policy, lower is better.
     default = "lower" if metric.name in INFORMATIONAL_METRICS else metric.direction
     direction = (metric_policy.direction or default) if threshold is not None else metric.direction
@@ -99,7 +99,7 @@ def _run_score(run: RunScore, metric: MetricReport) -> RunScore:
 
 def _status(run: RunScore, metric: MetricReport) -> MetricStatus:
     if metric.threshold is None:
-        return "informational"
+        return "not_evaluated" if run.status == "not_evaluated" else "informational"
     if run.score is None:
         return "not_evaluated"
     return "passed" if reaches(run.score, metric) else "failed"

@@ -50,6 +50,16 @@ def nothing_gated(quarantined: int = 0, informing: int = 0) -> str:
     return f"Nothing was gated: no case may fail the gate ({', '.join(groups)})"
 
 
+def only_errors_fail(metrics: Sequence[str], count: int, total: int) -> str:
+    return f"Only errors can fail this run: {only_compared(metrics, count, total)}"
+
+
+def only_compared(metrics: Sequence[str], count: int, total: int) -> str:
+    has = "has no threshold" if len(metrics) == 1 else "have no threshold"
+    where = f" of {count:,} of {plural(total, 'case')}" if count < total else ""
+    return f"{listed(metrics, MOST_NAMES)} {has}, and the base branch has no score{where} to compare with"
+
+
 def no_case_passes(total: int) -> str:
     return f"No regressions, but 0 of {plural(total, 'case')} pass"
 

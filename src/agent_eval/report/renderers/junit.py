@@ -131,6 +131,7 @@ def _file_suite(view: View, file: str, cases: Sequence[CaseReport], about: FileR
         f"lost-toolset.{number}": shorten(f"{toolset}: {error}", _LONGEST_MESSAGE)
         for number, (toolset, error) in enumerate(lost.items(), start=1)
     }
+    properties |= {reason.code: reason.message for reason in report.reasons if reason.code == "nothing-gated"}
     excused = [case.eval_id for case in cases if view.outcomes[case.case_id].excused]
     if excused:
         properties["not-blocking"] = shorten(", ".join(excused), _LONGEST_MESSAGE)

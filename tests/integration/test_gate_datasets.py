@@ -1,0 +1,96 @@
+"""Repositories of agents-cli, as they are: datasets, metrics that are code, no thresholds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import host_forks
+import pytest
+from adk_envs import MATRIX, REFERENCE, adk_python
+from adk_harness import request, running
+from dataset_samples import FOLDER, HISTORY, POOL, asked, event, project, talked
+from gate_runs import Done, Repository
+from golden_files import check
+
+from agent_eval.core.content import model_message, text_of, user_message
+from agent_eval.evalset.models import SeededEvent
+
+DATASET = f"{FOLDER}/datasets/basic-dataset.json"
+LENGTH = """\
+def evaluate(instance):
+    text = "".join(part.get("text", "") for part in instance["response"]["parts"])
+    return {"score": float(len(text)), "explanation": text}
+"""
+CASES = {
+    "eval_cases": [
+        asked("open", "Are you open?"),
+        asked("price", "The price?", "Ten euros."),
+        talked("cancel", HISTORY, [event("user", "Cancel it.", state_delta={"tier": "gold"})]),
+    ]
+}
+
+
+def of_agents_cli(repo: Repository, dataset: Any = CASES, config: Any = POOL, limits: Any = None) -> Repository:
+    """The repository with a project of agents-cli whose agent is `cinema`."""
+    project(repo.root, dataset, config, limits)
+    repo.write({"agents-cli-manifest.yaml": 'name: "x"\nagent_directory: "cinema"\n'})
+    return repo
+
+
+def scores(done: Done) -> dict[str, Any]:
+    return {
+        f"{case.eval_id} {metric.name}": metric.score
+        for case in done.report.cases
+        for metric in case.metrics
+        if not metric.name.endswith("_v1")
+    }
+
+
+def code(name: str, source: str, **more: Any) -> dict[str, Any]:
+    return {"metrics_to_run": [name], "custom_metrics": [{"name": name, "custom_function": source, **more}]}
+
+
+def test_run__a_project_of_agents_cli_as_it_is(repository: Repository) -> None:
+    """Discovery, history, state, the instance of a metric, and what a first run says of metrics without thresholds."""
+    repository.agent("cinema", "dice")
+    of_agents_cli(repository)
+    done = repository.gate("run", code=0)
+    assert [file.agent for file in done.report.files] == ["cinema"]
+    assert scores(done) == {"open count": 1.0, "price count": 3.0, "cancel count": 6.0}
+    assert "Only errors can fail this run: count has no threshold" in done.out
+    files = {name: (done.output / name).read_text("utf-8") for name in ("summary.md", "junit.xml", "report.html")}
+    assert [name for name, text in files.items() if "Only errors can fail this run" not in text] == []
+    answers = [text_of(turn.final_response) for recording in done.recordings for turn in recording.invocations]
+    check("golden_gate/datasets/answers.txt", "\n".join(answers) + "\n")
+
+
+LIMITS: list[tuple[dict[str, Any], int]] = [
+    ({"count": 1}, 0),
+    ({"count": 2}, 1),
+    ({"count": {"threshold": 5, "direction": "lower"}}, 1),
+    ({"count": {"threshold": 6, "direction": "lower"}}, 0),
+]
+
+
+def test_run__thresholds_of_metrics_that_are_code(repository: Repository) -> None:
+    repository.agent("cinema")
+    for limits, exit_code in LIMITS:
+        of_agents_cli(repository, limits=limits)
+        repository.gate("run", code=exit_code)
+
+
+PAST = [
+    SeededEvent(author="user", content=user_message("Do you have seats?")),
+    SeededEvent(author="model", content=model_message("Yes.")),
+]
+
+
+@pytest.mark.parametrize("version", [REFERENCE, *(pytest.param(old, marks=pytest.mark.slow) for old in MATRIX[:2])])
+async def test_seeded_history__is_what_the_model_is_shown(version: str, tmp_path: Path) -> None:
+    """In every version of google-adk, with the state of the case."""
+    async with running("cinema", tmp_path, python=host_forks.command(adk_python(version))) as agent:
+        session = await agent.open(request(events=PAST, state={"tier": "gold"}))
+        turns = [await session.send(user_message(text), timeout=60) for text in ("And?", "Well?")]
+        await session.close()
+    check("golden_gate/datasets/seeded.txt", "".join(f"{text_of(turn.final_response)}\n" for turn in turns))
