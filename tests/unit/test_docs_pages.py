@@ -23,6 +23,7 @@ import gate_error_rates as bench
 import history_samples
 import pytest
 import site_of_docs
+import year
 from docs_pages import ROOT, blocks, codes, page, rows, section
 from golden_files import check_part
 from markdown_pages import rendered
@@ -472,6 +473,23 @@ MISSED = {
 def test_statistics_docs__the_tables_are_what_was_measured(name: str) -> None:
     table = bench.tables(MEASURED)[name]
     assert bench.insert(RESULTS, name, table) == RESULTS, "python benchmarks/gate_error_rates.py --docs"
+
+
+def test_statistics_docs__a_year_of_main_is_what_was_measured() -> None:
+    played = year.stored()
+    assert bench.insert(RESULTS, "year", year.table(played)) == RESULTS, "python benchmarks/year.py --docs"
+    assert {len(years) for years in played.values()} == {year.HALF_YEARS}
+    cells = {line.split(" (")[0]: re.findall(r"0\.\d{3} \(|\d+ of \d+", line) for line in RESULTS.splitlines()}
+    ours, main_broken = cells["| lively | this gate"], cells["| main breaks from outside 6 times | this gate"]
+    quiet, slip, _, broken, halved = ours
+    for words in (
+        f"{float(quiet[:5]):.1%} of the harmless ones were red",
+        f"{float(slip[:5]):.1%} soon after a slip",
+        f"{float(main_broken[2][:5]):.1%} while main had a case",
+        f"{broken} broken cases were merged, {halved} halved ones",
+        f"{float(cells['| lively | every case must pass, once'][0][:5]):.1%} of the harmless ones were red",
+    ):
+        assert words in WORDS, words
 
 
 def test_statistics_docs__every_row_was_measured_with_as_many_pull_requests_as_it_says() -> None:
