@@ -6,7 +6,8 @@ from typing import Any
 
 from agent_eval_host.errors import raised_by
 from agent_eval_host.model_calls import ModelWatch
-from agent_eval_host.turns import current_turn
+from agent_eval_host.turns import current_turn, in_call
+from agent_eval_host.values import text_of
 
 _TOKENS = {
     "input_tokens": ("prompt_token_count", "tool_use_prompt_token_count"),
@@ -78,12 +79,16 @@ def make_plugin(models: ModelWatch) -> Any:
 
         async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
             call_id = tool_context.function_call_id
-            current_turn().begin("tool", call_id, tool_context.agent_name, tool.name, call_id)
+            call = current_turn().begin("tool", call_id, tool_context.agent_name, tool.name, call_id)
+            if call_id not in current_turn().shown:
+                call.keep("args", tool_args)
+            in_call.set(call)
 
         async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
-            current_turn().end("tool", tool_context.function_call_id)
+            current_turn().end("tool", tool_context.function_call_id, response=result)
 
         async def on_tool_error_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, error: Any) -> None:
-            current_turn().end("tool", tool_context.function_call_id, raised=raised_by(error))
+            failed = {"error": text_of(error)}
+            current_turn().end("tool", tool_context.function_call_id, raised=raised_by(error), response=failed)
 
     return Watch(name="agent_eval_host")

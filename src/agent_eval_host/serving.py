@@ -299,6 +299,7 @@ class Host:
                     if event.partial:  # A model that streams by itself: the whole event follows.
                         continue
                     dumped = dump(event, EVENT_FIELDS)
+                    turn.shown |= {str(call.id) for call in event.get_function_calls()}
                     if getattr(event, "output", None) is not None:  # Of a workflow's node: any object.
                         dumped["output"] = True
                     call = turn.last_calls.get(event.author)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import json
 import time
 import weakref
 from typing import Any
@@ -14,6 +15,10 @@ from agent_eval_host.frames import own_line, stack_of, where_it_hangs
 from agent_eval_host.values import LONGEST_MESSAGE, cut, plain, text_of
 
 running_turn: contextvars.ContextVar[Turn | None] = contextvars.ContextVar("agent_eval_turn", default=None)
+in_call: contextvars.ContextVar[Call | None] = contextvars.ContextVar("agent_eval_call", default=None)
+"""The tool call whose tool is running: calls that its agents make are inside of it."""
+_LARGEST = 100_000
+"""Characters of the arguments, and of the response, of a call inside another. No event of the turn has them."""
 
 
 def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -46,18 +51,21 @@ class Call:
         self.tokens: dict[str, int] = {}
         self.contents: int | None = None  # in the request of a model call
         self.raised: dict[str, Any] | None = None  # what a tool raised
+        self.outer = in_call.get() if kind == "tool" else None
+        self.hidden: dict[str, Any] = {}  # arguments and response of a tool call that no event has shown
 
     @property
     def is_replayed(self) -> bool:
         """Whether the gate has answered this model call."""
         return self.model_call is not None and self.model_call.replayed
 
-    def span(self, turn_began: float, replayed: set[str]) -> dict[str, Any]:
+    def span(self, turn_began: float, replayed: set[str], shown: set[str]) -> dict[str, Any]:
         """The call for the gate, with seconds since the turn began.
 
         Args:
             turn_began: When the turn began.
             replayed: The ids of the tool calls that the gate answered.
+            shown: Those of the calls that events show.
         """
         failures = self.model_call.failures if self.model_call is not None else []
         return {
@@ -71,8 +79,16 @@ class Call:
             **({"replayed": True} if self.is_replayed or self.call_id in replayed else {}),
             **({} if self.contents is None else {"contents": self.contents}),
             **({} if self.raised is None else {"raised": self.raised}),
+            **({} if self.outer is None else {"inside": self.outer.call_id}),
+            **({} if self.call_id in shown else self.hidden),
             **self.tokens,
         }
+
+    def keep(self, name: str, value: Any) -> None:
+        """Keeps the arguments or the response, unless they are too large."""
+        kept = plain(value)
+        if len(json.dumps(kept)) <= _LARGEST:
+            self.hidden[name] = kept
 
 
 class AskedServer:
@@ -160,6 +176,7 @@ class Turn:
         self.lost_servers: dict[tuple[str, str], tuple[AskedServer, str]] = {}  # those without an answer, and why
         self.lost_toolsets: dict[tuple[str, str], BaseException] = {}  # by agent and name: what they raised
         self.replayed: set[str] = set()  # ids of tool calls that the gate answered
+        self.shown: set[str] = set()  # ids of tool calls that events show
         self.asking: set[concurrent.futures.Future[Any]] = set()  # what the gate is asked
         self._open: dict[tuple[str, Any], Call] = {}
         self._ended: list[Call] = []
@@ -174,12 +191,21 @@ class Turn:
         return begun
 
     def end(
-        self, kind: str, key: Any, tokens: dict[str, int] | None = None, raised: dict[str, Any] | None = None
+        self,
+        kind: str,
+        key: Any,
+        tokens: dict[str, int] | None = None,
+        raised: dict[str, Any] | None = None,
+        response: Any = None,
     ) -> ModelCall | None:
         """Records the end of a model call or tool; returns the model call."""
         call = self._open.pop((kind, key), None)
         if call is None:
             return None
+        if kind == "tool":
+            in_call.set(call.outer)
+        if kind == "tool" and call.call_id not in self.shown:
+            call.keep("response", response if isinstance(response, dict) else {"result": response})
         call.ended, call.task = time.monotonic(), None
         call.tokens, call.raised = tokens or {}, raised
         self._ended.append(call)
@@ -219,7 +245,10 @@ class Turn:
 
     def so_far(self) -> dict[str, Any]:
         """The time, the calls that ended, and the first request of each agent."""
-        spans = [call.span(self.began, self.replayed) for call in sorted(self._ended, key=lambda call: call.began)]
+        spans = [
+            call.span(self.began, self.replayed, self.shown)
+            for call in sorted(self._ended, key=lambda call: call.began)
+        ]
         duration = time.monotonic() - self.began
         lost = [
             {

@@ -222,10 +222,16 @@ class Decider:
     late, seconds = "", 0.2
     """An agent whose questions for a model arrive later by that."""
 
-    def __init__(self, mode: Mode = "record", tape: Tape | None = None, rules: ToolRules | None = None) -> None:
+    def __init__(
+        self,
+        mode: Mode = "record",
+        tape: Tape | None = None,
+        rules: ToolRules | None = None,
+        by_hand: TapeIndex | None = None,
+    ) -> None:
         rules = rules or ToolRules()
         index = None if tape is None else TapeIndex(tape, rules)
-        self.session = TapeSession(mode=mode, rules=rules, index=index, order=Order(patience=60))
+        self.session = TapeSession(mode=mode, rules=rules, index=index, by_hand=by_hand, order=Order(patience=60))
         self.tools: list[str] = []
         self.asked: list[ModelAsked] = []
         self.results: list[ModelRan] = []

@@ -21,9 +21,10 @@ from loopback import loopback
 from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.messages import ToolAsked
 from agent_eval.agents.protocol import FailureKind
-from agent_eval.agents.tapes import Tape, ToolRule, ToolRules, tape_text
-from agent_eval.core.content import Content, user_message
-from agent_eval.core.invocation import InvocationEvents
+from agent_eval.agents.tapes import Tape, ToolRule, ToolRules, by_hand, tape_text
+from agent_eval.core.content import Content, FunctionCall, FunctionResponse, user_message
+from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvents
+from agent_eval.evalset.models import EvalCase
 
 WORDS = (
     *("book", "twice", "parallel", "forbidden", "broken", "form", "hand over", "price", "missing"),
@@ -202,3 +203,44 @@ async def test_replay__answers_the_tool_node_of_a_workflow(tmp_path: Path) -> No
         assert [(call.tool, call.args) for call in tape.calls] == [("book", {"room": "blue"})]
         assert seen(await say(agent, '{"room": "blue"}', tools=Decider("replay", tape))) == live
         assert counts["book"] == 1
+
+
+BY_HAND = ToolRules(
+    rules=(ToolRule(name="book", answers="case"), ToolRule(name="load_memory", answers="case", match=()))
+)
+
+
+def written(*answers: tuple[str, dict[str, Any], dict[str, Any]]) -> EvalCase:
+    """A case with these calls and their answers."""
+    uses = [FunctionCall(name=name, args=args) for name, args, _ in answers]
+    responses = [FunctionResponse(name=name, response=response) for name, _, response in answers]
+    data = IntermediateData(tool_uses=uses, tool_responses=responses)
+    return EvalCase(eval_id="c", conversation=[Invocation(user_content=user_message("u"), intermediate_data=data)])
+
+
+@pytest.mark.parametrize("version", MATRIX)
+async def test_by_hand__no_tool_runs_that_the_case_answers_for(version: str, tmp_path: Path) -> None:
+    """adk-python #4051 (no credentials), #4193 (fixed JSON), #6472 (deterministic); the others run as always."""
+    first, second = {"booking": "from the case"}, {"error": "fully booked"}
+    case = written(("book", {"room": "blue"}, first), ("book", {"room": "blue", "nights": 2}, second))
+    async with toolbox(tmp_path / "logs", version) as (agent, counts):
+        decider = Decider("live", rules=BY_HAND, by_hand=by_hand(case, BY_HAND))
+        events = seen(await say(agent, "twice", tools=decider))
+        assert "from the case" in str(events) and "fully booked" in str(events)
+        assert "'checked': True" in str(events), "callbacks of the agent get the answer, too"
+        assert counts["book"] == 0 and decider.session.use.by_hand == 3
+        decider = Decider("live", rules=BY_HAND, by_hand=by_hand(case, BY_HAND))
+        await say(agent, "book", tools=decider)
+        assert (counts["book"], counts["booked"]) == (0, 1)
+        decider = Decider("live", rules=BY_HAND, by_hand=by_hand(written(), BY_HAND))
+        await failure(agent, "book", tools=decider)
+        assert counts["book"] == 0 and decider.unanswerable[0].by_hand
+
+
+async def test_by_hand__of_an_mcp_server_whatever_the_arguments(tmp_path: Path) -> None:
+    """adk-python #3740, mcp-toolbox #2034: with `match = []`, since the SQL is another one in each run."""
+    case = written(("load_memory", {"city": "another"}, {"content": [{"type": "text", "text": "by hand"}]}))
+    async with toolbox(tmp_path / "logs", REFERENCE) as (agent, _):
+        decider = Decider("live", rules=BY_HAND, by_hand=by_hand(case, BY_HAND))
+        assert "by hand" in str(seen(await say(agent, "mcp", tools=decider)))
+        assert decider.session.use.by_hand == 1

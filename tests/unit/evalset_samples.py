@@ -299,11 +299,13 @@ GOOD_CONFIGS: dict[str, Any] = {
     "similarity as a number": {"criteria": {"response_similarity": 0.8}},
     "facts": criterion("response_facts", names=True, states="yes", negation=False, extra="forbid"),
     "partial trajectory": criterion("tool_trajectory_partial", strictOrder=False, strict_args=True),
+    "calls at all depths": criterion("trajectory_recall", depth="all"),
+    "calls at some depths": criterion("tool_trajectory_avg_score", depth=["weather > *"]),
     "args may be a subset": criterion("tool_trajectory_avg_score", args_match="subset"),
     "tool rules": criterion(
         "tool_rules",
         rules=[
-            *({"before": ["a", "b*"]}, {"success_before": ["a", "b"]}, {"never": "c"}, {"at_most": {"d": 2}}),
+            *({"before": ["a", "b*"]}, {"success_before": ["a", "b"]}, {"never": "c > d*"}, {"at_most": {"d": 2}}),
             {"some_of": ["e"]},
         ],
     ),
@@ -355,6 +357,8 @@ BAD_CONFIGS: dict[str, Any] = {
         for name in ("cosine", "rouge3", "rouge", "exact_", 1, None)
     },
     "bad extra": criterion("response_facts", extra="none"),
+    "bad depth": criterion("trajectory_recall", depth="inner"),
+    "no depth": criterion("trajectory_recall", depth=[]),
     "bad match": criterion("final_session_state", match="all"),
     "bad rule for a key": criterion("final_session_state", keys={"a": "ignore-case"}),
     "bad args match": criterion("tool_trajectory_avg_score", args_match="superset"),

@@ -445,7 +445,7 @@ def test_migrate__set_id_that_another_file_has(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("in_evals", [False, True])
-def test_migrate__names_answers_of_tools_that_it_leaves_out(in_evals: bool, tmp_path: Path) -> None:
+def test_migrate__answers_of_tools_become_those_of_the_case(in_evals: bool, tmp_path: Path) -> None:
     uses = [
         {"tool_name": "rain", "tool_input": {}, "mock_tool_output": said} for said in ("It rains.", None, "", {"mm": 3})
     ]
@@ -454,9 +454,12 @@ def test_migrate__names_answers_of_tools_that_it_leaves_out(in_evals: bool, tmp_
 
     [notice] = migrate(old, tmp_path / "new.evalset.json")
 
-    assert (notice.severity, notice.code) == (Severity.NOTICE, "mock-output-dropped")
+    assert (notice.severity, notice.code) == (Severity.NOTICE, "mock-output-kept")
     assert "of 2 expected calls" in notice.message
-    assert "rains" not in (tmp_path / "new.evalset.json").read_text("utf-8")
+    [case] = json.loads((tmp_path / "new.evalset.json").read_text("utf-8"))["eval_cases"]
+    assert [each["response"] for each in case["conversation"][1]["intermediate_data"]["tool_responses"]] == [
+        {"result": "It rains."}, {"mm": 3},
+    ]  # fmt: skip
 
 
 def test_migrate__in_place(tmp_path: Path) -> None:

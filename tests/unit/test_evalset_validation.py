@@ -527,6 +527,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "ignore_args": True,
     "args_match": "subset",
     "match": "exact",
+    "depth": ["a > *"],
     "keys": {"a": "any"},
     "args": {"f": {"x": "any"}},
     "rules": [{"never": "f"}],

@@ -20,7 +20,7 @@ from tape_samples import Step, answer, asked, at_once, model, play, said, says, 
 from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolError, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import AgentFailure, Owner
 from agent_eval.agents.tapes import Mode, Tape, ToolHashes, ToolRule, ToolRules, read_tape, tape_path
-from agent_eval.core.content import FunctionCall, user_message
+from agent_eval.core.content import FunctionCall, FunctionResponse, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.core.problem import docs_page
 from agent_eval.criteria.registry import build
@@ -505,3 +505,55 @@ def test_hash_of_files(tmp_path: Path) -> None:
     assert hash_of_files(tmp_path, ["*.sql"], skip=[tmp_path / "out"]) == before
     (tmp_path / "db" / "a.sql").write_text("two")
     assert hash_of_files(tmp_path, ["*.sql"], skip=[tmp_path / "out"]) != before
+
+
+# Answers that a person has written into the case.
+
+
+def by_hand(*answers: tuple[dict[str, Any], Any]) -> PlannedCase:
+    uses = [FunctionCall(name="book", args=args) for args, _ in answers]
+    responses = [FunctionResponse(name="book", response=response) for _, response in answers]
+    data = IntermediateData(tool_uses=uses, tool_responses=responses)
+    turn = Invocation(user_content=user_message("go"), intermediate_data=data)
+    return dataclasses.replace(case(), case=EvalCase(eval_id="lamp", conversation=[turn]))
+
+
+def booking(number: int, **args: Any) -> ToolAsked:
+    return ToolAsked(turn=1, call=number, name="book", args=args)
+
+
+async def unseen(names: Any) -> dict[str, str]:
+    return {}
+
+
+ASKS = ToolRule(name="book", answers="case")
+
+
+@pytest.mark.parametrize("mode", ["live", "record", "record-missing", "replay"])
+async def test_by_hand__answers_in_each_mode_and_says_what_is_missing(mode: Mode, tmp_path: Path) -> None:
+    of = by_hand((ROOM, {"t": 1}), (ROOM, {"t": 2}), ({"room": "b"}, {"error": "full"}))
+    session = tapes(tmp_path, mode, ASKS).session(of, 0, ())
+    decided = [await session.ask(booking(number, **ROOM), tuple, unseen) for number in (1, 2)]
+    decided.append(await session.ask(booking(3, room="b"), tuple, unseen))
+    assert [(one["do"], one["response"]) for one in decided] == [
+        *(("answer", {"t": 1}), ("answer", {"t": 2}), ("answer", {"error": "full"})),
+    ]
+    assert session.use.by_hand == 3 and session.use.replayed == 0
+    with pytest.raises(AgentFailure) as caught:
+        await session.ask(booking(4, room="c"), tuple, unseen)
+    assert 'book(room="c") is not in the case, which answers by hand' in caught.value.message
+    assert caught.value.owner is Owner.GATE and "`tool_responses`" in (caught.value.hint or "")
+
+
+async def test_by_hand__only_where_a_rule_asks_for_it(tmp_path: Path) -> None:
+    of = by_hand((ROOM, {"t": 1}))
+    assert (await tapes(tmp_path, "live").session(of, 0, ()).ask(booking(1, **ROOM), tuple, unseen))["do"] == "run"
+    other = ToolRule(name="other", answers="case")
+    session = tapes(tmp_path, "live", other).session(of, 0, ())
+    assert (await session.ask(booking(1, **ROOM), tuple, unseen))["do"] == "run"
+    lenient = dataclasses.replace(ASKS, miss="live")
+    session = tapes(tmp_path, "live", lenient).session(of, 0, ())
+    assert (await session.ask(booking(1, room="c"), tuple, unseen))["do"] == "run"
+    assert tapes(tmp_path, "all").without_tapes() is None and tapes(tmp_path, "live").for_base() is None
+    for made in (tapes(tmp_path, "all", ASKS).without_tapes(), tapes(tmp_path, "live", ASKS).for_base()):
+        assert made is not None and made.mode == "live"

@@ -36,6 +36,8 @@ class ToolRule:
     """Dotted paths in arguments and responses that are replaced by `***`."""
     replay: bool | None = None
     """False: the tool always runs."""
+    answers: Literal["case"] | None = None
+    """`case`: it never runs; the `tool_responses` of the eval case answer."""
     miss: Miss | None = None
     stale: Stale | None = None
     depends: tuple[str, ...] | None = None
@@ -54,9 +56,15 @@ class ToolPolicy:
     ignore: tuple[str, ...] = ()
     mask: tuple[str, ...] = ()
     replay: bool = True
+    answers: Literal["", "case"] = ""
     miss: Miss = "error"
     stale: Stale = "error"
     depends: tuple[str, ...] = ()
+
+    @property
+    def is_taped(self) -> bool:
+        """Whether calls are recorded and replayed."""
+        return self.replay and not self.answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +92,11 @@ class ToolRules:
     volatile: tuple[VolatileRule, ...] = ()
     _policies: dict[str, ToolPolicy] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def any_by_hand(self) -> bool:
+        """Whether answers of a tool are written by hand."""
+        return any(rule.answers for rule in self.rules)
+
     def of(self, tool: str) -> ToolPolicy:
         """What holds for a tool."""
         policy = self._policies.get(tool)
@@ -95,13 +108,13 @@ class ToolRules:
         values: dict[str, Any] = {}
         for rule in self.rules:
             if fnmatchcase(tool, rule.name):
-                keys = ("match", "ignore", "mask", "replay", "miss", "stale", "depends")
+                keys = ("match", "ignore", "mask", "replay", "answers", "miss", "stale", "depends")
                 values |= {key: value for key in keys if (value := getattr(rule, key)) is not None}
         return values
 
     def as_json(self) -> object:
         """For a fingerprint: everything that decides which answer a call gets."""
-        keys = ("name", "match", "ignore", "mask", "replay", "miss", "stale")
+        keys = ("name", "match", "ignore", "mask", "replay", "answers", "miss", "stale")
         return [*([getattr(rule, key) for key in keys] for rule in self.rules), *(rule.mark for rule in self.volatile)]
 
 

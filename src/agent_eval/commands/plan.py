@@ -26,6 +26,7 @@ from agent_eval.criteria.judged import Judge
 from agent_eval.evalset.models import Suite
 from agent_eval.models import VERTEX_EVAL, read_prices
 from agent_eval.pipeline import (
+    decides_tools,
     default_model,
     find,
     model_settings,
@@ -96,7 +97,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
             io.log(f"agent-eval: {error}")
             return 2
     plan_problems += policy_problems(settings, suite)
-    if settings.tape_mode != "live":
+    if decides_tools(settings):
         plan_problems += [*tapes_unsupported(settings, choices), *tape_problems(settings.root, suite)]
         report.notices += unanswered(settings, suite, choices)
     log_problems([*problems, *plan_problems], io)

@@ -6,7 +6,7 @@ Field names, defaults and unions follow google-adk 2.13.0 (docs/adk-compatibilit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, FiniteFloat, NonNegativeInt, PositiveInt, Tag
@@ -14,6 +14,9 @@ from pydantic.alias_generators import to_camel
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
 from agent_eval.core.wire import WireModel
+
+_DEEPEST = 50
+"""Names of a call's path."""
 
 
 class RubricContent(WireModel):
@@ -142,6 +145,11 @@ class Span(WireModel):
     """Whether the answer comes from a tape (docs/tools.md): no tool ran, or no model was asked."""
     raised: Raised | None = Field(default=None, exclude_if=lambda value: value is None)
     """What a tool raised, whether or not the agent went on."""
+    inside: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The id of the tool call whose agent or node made this one; None for calls of the turn's own agents."""
+    args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Of a tool call that no event shows; None if they are too large. So is the next."""
+    response: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class LostToolset(WireModel):
@@ -248,6 +256,43 @@ def tool_responses(data: IntermediateData | InvocationEvents | None) -> list[Fun
     if isinstance(data, IntermediateData):
         return list(data.tool_responses)
     return [part.function_response for part in _event_parts(data) if part.function_response is not None]
+
+
+BELOW = " > "
+"""Between the names of a call's path."""
+
+
+def hidden_calls(turn: Invocation) -> list[tuple[str, Span]]:
+    """The tool calls that no event of a turn shows, each with its path, e.g. `weather > lookup2`.
+
+    The agent of an AgentTool made them, or a node of a workflow: then the path begins with the workflow. In the order
+    of their beginnings; none if calls were not measured.
+    """
+    shown = {call.id for call in tool_calls(turn.intermediate_data)}
+    spans = {span.call_id: span for span in turn.spans or () if span.kind == "tool" and span.call_id}
+    return [(_path(span, spans), span) for call_id, span in spans.items() if call_id not in shown]
+
+
+def _path(span: Span, spans: Mapping[str, Span]) -> str:
+    names, outer = [span.name], span.inside
+    while outer is not None and outer in spans and len(names) < _DEEPEST:
+        names.append(spans[outer].name)
+        outer = spans[outer].inside
+    # Recordings of earlier versions don't say what a call is inside of: an AgentTool has the name of its agent.
+    return BELOW.join([*([span.agent] if span.inside is None and span.agent else []), *reversed(names)])
+
+
+def answered(
+    data: IntermediateData | InvocationEvents | None,
+) -> Iterator[tuple[FunctionCall, FunctionResponse | None]]:
+    """The tool calls of a turn, each with its response: by its id, else the first one of its name."""
+    left = tool_responses(data)
+    for call in tool_calls(data):
+        of_tool = (one for one in left if one.name == call.name)
+        answer = next((one for one in of_tool if None in (one.id, call.id) or one.id == call.id), None)
+        if answer is not None:
+            left.remove(answer)
+        yield call, answer
 
 
 def intermediate_responses(turn: Invocation) -> list[tuple[str, str]]:

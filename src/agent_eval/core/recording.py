@@ -34,7 +34,7 @@ RecordedScores = dict[str, tuple[FiniteFloat, str]]
 class ToolUse(WireModel):
     """How the tool calls of a run were answered, with `replay` or `record` (docs/tools.md)."""
 
-    mode: Literal["record", "record-missing", "replay", "all"]
+    mode: Literal["live", "record", "record-missing", "replay", "all"]
     """`all`: models and tools are replayed; else tools alone are recorded or replayed."""
     recorded_status: str = ""
     """With `all`, the status of the run that was recorded: `passed` or `failed`; "" where the tape doesn't say it."""
@@ -50,6 +50,8 @@ class ToolUse(WireModel):
     """Calls that ran and were recorded."""
     missed: int = 0
     """Calls that are not on the tape."""
+    by_hand: int = Field(default=0, exclude_if=lambda value: not value)
+    """Calls answered by what a person wrote into the eval case."""
 
 
 class Waited(WireModel):

@@ -1,6 +1,7 @@
 """Criteria, which score recorded conversations."""
 
 from agent_eval.criteria._alignment import Alignment, align
+from agent_eval.criteria._depth import explained, with_hidden
 from agent_eval.criteria._differences import describe_differences, literal, name_of, render_call, visible
 from agent_eval.criteria._trajectory import ToolTrajectory
 from agent_eval.criteria.base import (

@@ -165,7 +165,7 @@ def _window(text: str, place: int) -> str:
     return f"{'…' if start else ''}{literal(text[start:end])}{'…' if end < len(text) else ''}"
 
 
-_PLAIN_NAME = re.compile(r"[A-Za-z_][\w.:-]*", re.ASCII)
+_PLAIN_NAME = re.compile(r"[A-Za-z_][\w.:-]*( > [A-Za-z_][\w.:-]*)*", re.ASCII)
 _DEEPEST_SHOWN = 12
 LONGEST_VALUE = 120
 LONGEST_CALL = 300

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from agent_eval.core.content import FunctionCall, FunctionResponse
-from agent_eval.core.invocation import IntermediateData, Invocation, contents_of, tool_calls
+from agent_eval.core.invocation import BELOW, IntermediateData, Invocation, answered, contents_of, tool_calls
 from agent_eval.core.reason import Reason
+from agent_eval.criteria._depth import with_hidden
 from agent_eval.criteria._differences import literal
 from agent_eval.criteria._explain import bounded, list_calls
-from agent_eval.criteria.base import Conversation, Result, Scored, TurnFinding, no_turns
+from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding, no_turns
 
 Step = tuple[int, str, bool]
 """The 0-based turn, the tool's name, and whether it is a success of an earlier call; otherwise it is a call."""
@@ -31,7 +31,9 @@ class ToolRules:
         """Scores one run. The findings are about the turns in which rules were broken."""
         if not conversation.actual:
             return no_turns()
-        steps = [(at, *step) for at, turn in enumerate(conversation.actual) for step in _steps(turn)]
+        if _names_inner(self.rules) and any(turn.spans is None for turn in conversation.actual):
+            return NotEvaluated.of("inner-calls-not-visible")
+        steps = [(at, *step) for at, turn in enumerate(conversation.actual) for step in _steps(with_hidden(turn))]
         last = len(conversation.actual) - 1
         broken: dict[int, list[tuple[str, Reason]]] = {}
         for rule in self.rules:
@@ -51,12 +53,21 @@ class ToolRules:
                 turn=turn,
                 score=score,
                 expected="\n".join(shown for shown, _ in reasons),
-                actual=list_calls(tool_calls(conversation.actual[turn].intermediate_data)),
+                actual=list_calls(tool_calls(with_hidden(conversation.actual[turn]).intermediate_data)),
                 why=bounded(summary, (reason for _, reason in reasons)),
             )
             for turn, reasons in sorted(broken.items())
         ]
         return Scored(score=score, turn_scores=scores, findings=tuple(findings))
+
+
+def _names_inner(rules: Sequence[Mapping[str, Any]]) -> bool:
+    return any(BELOW in name for rule in rules for value in rule.values() for name in _names(value))
+
+
+def _is(pattern: str, name: str) -> bool:
+    """Whether a rule is about a call: by its path, or by its tool at any depth."""
+    return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition(BELOW)[2], pattern)
 
 
 def _names(value: Any) -> dict[str, int]:
@@ -70,14 +81,10 @@ def _count(value: Any) -> int:
 def _steps(turn: Invocation) -> Iterator[tuple[str, bool]]:
     data = turn.intermediate_data
     if isinstance(data, IntermediateData):  # Its lists have no order between them: each call has its answer at once.
-        left = list(data.tool_responses)
-        for call in data.tool_uses:
+        for call, answer in answered(data):
             yield call.name or "", False
-            answer = next((one for one in left if _answers(one, call)), None)
-            if answer is not None:
-                left.remove(answer)
-                if not answer.is_error:
-                    yield call.name or "", True
+            if answer is not None and not answer.is_error:
+                yield call.name or "", True
         return
     for _, parts in contents_of(data):
         for part in parts:
@@ -87,23 +94,19 @@ def _steps(turn: Invocation) -> Iterator[tuple[str, bool]]:
                 yield part.function_response.name or "", True
 
 
-def _answers(response: FunctionResponse, call: FunctionCall) -> bool:
-    return response.name == call.name and (response.id is None or call.id is None or response.id == call.id)
-
-
 def _broken_in(kind: str, value: Any, steps: Sequence[Step], last: int) -> int | None:
     """The turn in which a rule was broken, None if it holds; the last turn if what is missing could still come."""
     if kind == "some_of":
-        called = any(fnmatchcase(name, tool) for _, name, success in steps if not success for tool in value)
+        called = any(_is(tool, name) for _, name, success in steps if not success for tool in value)
         return None if called else last
     if kind in ("before", "success_before"):
         first, then = value
         for turn, name, success in steps:
-            if fnmatchcase(name, first) and success is (kind == "success_before"):
+            if _is(first, name) and success is (kind == "success_before"):
                 return None
-            if fnmatchcase(name, then) and not success:
+            if _is(then, name) and not success:
                 return turn
         return None
     tool, most = (value, 0) if kind == "never" else next(iter(value.items()))
-    turns = [turn for turn, name, success in steps if not success and fnmatchcase(name, tool)]
+    turns = [turn for turn, name, success in steps if not success and _is(tool, name)]
     return turns[most] if len(turns) > most else None

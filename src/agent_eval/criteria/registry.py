@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from agent_eval.criteria._depth import Deep
 from agent_eval.criteria._facts import ResponseFacts
 from agent_eval.criteria._final_state import FinalState
 from agent_eval.criteria._responses import IntermediateSimilarity, ResponseMatch, ResponseSimilarity
@@ -197,7 +198,8 @@ def build(config: CriterionConfig, *, judge: Judge | None = None, function: str 
 
         return build_judged(config, judge)
     if config.metric in _DETERMINISTIC:
-        return _DETERMINISTIC[config.metric](config)
+        built, depth = _DETERMINISTIC[config.metric](config), config.options.get("depth", "outer")
+        return built if depth == "outer" else Deep(criterion=built, paths=["*"] if depth == "all" else depth)
     if config.metric in INFORMATIONAL_METRICS:
         raise ValueError(f"the metric {config.metric!r} is not built from a config")
     return build_packaged(config)

@@ -3,6 +3,7 @@
 from agent_eval.pipeline._files import find, load, placed, policy_problems, with_agent_of_paths
 from agent_eval.pipeline._tapes import (
     StoredTape,
+    decides_tools,
     open_tapes,
     recording_refused,
     stale_tools_by,

@@ -108,7 +108,7 @@ class Checkout(Resources):
             self.note_replayed(())
             return await self._execute(plan, self.tapes, fail_fast=fail_fast)
         if plan.first_run:  # More runs of cases that were not replayed.
-            return await self._execute(self.live(plan), None, fail_fast=fail_fast)
+            return await self._execute(self.live(plan), self.tapes.without_tapes(), fail_fast=fail_fast)
         return await self._replay(plan, self.tapes, fail_fast=fail_fast)
 
     async def _replay(self, plan: Plan, tapes: Tapes, *, fail_fast: bool) -> list[CaseReport]:
@@ -127,7 +127,7 @@ class Checkout(Resources):
         self.context.log(f"agent-eval: {share(len(missed), len(cases), 'case')} can't be replayed: live runs begin")
         more = self.live(plan.more(missed, plan.num_runs, first_run=0))
         self.not_replayed |= {case.case_id: missed[case.case_id] for case in more.cases if case.skip_reason is None}
-        live = await self._execute(more, None, fail_fast=fail_fast)
+        live = await self._execute(more, tapes.without_tapes(), fail_fast=fail_fast)
         by_id = {case.case_id: case for case in live}
         return [by_id.get(case.case_id, case) for case in cases]
 

@@ -35,6 +35,11 @@ _OLD = 30 * _DAY
 """Age in seconds from which tapes of models may no longer be what the models say."""
 
 
+def decides_tools(settings: Settings) -> bool:
+    """Whether calls of tools are recorded, or answered by something else."""
+    return settings.tape_mode != "live" or any(rule.answers for rule in settings.tool_rules)
+
+
 def open_tapes(
     settings: Settings,
     untrusted: Mapping[tuple[str, str], str] | None = None,
@@ -49,7 +54,7 @@ def open_tapes(
         masker: Of secrets that no tape must have.
         choices: The agents.
     """
-    if settings.tape_mode == "live" or (choices is not None and choices.only_recorded):
+    if not decides_tools(settings) or (choices is not None and choices.only_recorded):
         return None
     from agent_eval.agents.tapes import ToolRules
     from agent_eval.gate.policy import PolicyReader
@@ -114,18 +119,19 @@ def _digest(data: bytes) -> str:
 
 def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem]:
     """Errors where `replay` or `record` can't be obeyed."""
-    if settings.tape_mode == "live":
+    if not decides_tools(settings):
         return []
-    setting = _said(settings.record, settings.replay)
+    setting = "answers: case" if settings.tape_mode == "live" else _said(settings.record, settings.replay)
     unable = {choice.path for choice in choices.by_file.values() if not choice.driver.replays_tools}
-    if setting == "replay: all":  # Their answers are recorded, too, and judges answer from the cache.
+    if setting in ("replay: all", "answers: case"):  # Their answers are recorded, and judges answer from the cache.
         unable -= choices.recorded
     problems = [
         Problem(
             code="tapes-unsupported",
             message=f"`{setting}` is set, but the agent `{path}` does not run under agent-eval's control.",
-            hint="Only the tools and models of ADK agents that run here are recorded and replayed; for this agent, set "
-            f"`{setting.partition(':')[0]}: off` ({docs_page('tools')}).",
+            hint="Only the tools and models of ADK agents that run here are recorded and replayed; for this agent, "
+            + (f"set `{setting.partition(':')[0]}: off`" if settings.tape_mode != "live" else "remove `answers`")
+            + f" ({docs_page('tools')}).",
         )
         for path in sorted(unable)
     ]
@@ -187,8 +193,10 @@ def replay_notices(report: RunReport, ages: Mapping[str, float], live: Mapping[s
     """
     from agent_eval.report.phrases import say
 
+    written = {case.case_id: count for case in report.cases if (count := case.by_hand)}
+    by_hand = [say("answered-by-hand", count=sum(written.values()), cases=list(written))] if written else []
     uses = [run.tools for case in report.cases if case.replayed for run in case.runs if run.tools is not None]
-    lines = []
+    lines = by_hand if report.shard is None else []
     if uses and report.shard is None:  # A merge counts the cases of all parts.
         calls, total = sum(use.model_calls for use in uses), len(report.cases)
         lines.append(say("replayed", count=len(uses), total=total, calls=calls, cost=bill.saved))

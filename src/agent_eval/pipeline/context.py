@@ -27,6 +27,7 @@ from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.evalset.models import DEFAULT_JUDGE, LoadedFile
+from agent_eval.pipeline._tapes import decides_tools
 from agent_eval.pipeline.ci_context import LOCAL, CIContext
 from agent_eval.results import JUDGE_REPLIES, LOGS
 
@@ -156,7 +157,7 @@ async def open_agents(
         loads=context.loads,
         limiter=limiter,
         turn_timeout=settings.turn_timeout,
-        asks_for_tools=settings.tape_mode != "live",
+        asks_for_tools=decides_tools(settings),
         asks_for_models=settings.tape_mode not in {"live", "replay"},
         remote=RemoteOptions(
             headers=headers,

@@ -18,6 +18,8 @@ class StepReport(WireModel):
     """The agent of this step; "" if only one agent took part in the turn."""
     call: str = Field(default="", exclude_if=lambda value: not value)
     """E.g. `find_devices(room="bedroom")`."""
+    inside: str = Field(default="", exclude_if=lambda value: not value)
+    """What `call` begins with if it was made inside others, e.g. `weather` of `weather > find()`: it may not count."""
     responses: list[str] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Results of the tool as JSON: usually one, none if the turn ended before, several from a long-running tool."""
     text: str = Field(default="", exclude_if=lambda value: not value)
@@ -52,8 +54,8 @@ class TurnReport(WireModel):
 
     @property
     def calls(self) -> list[StepReport]:
-        """The steps with a call, each as often as it was made."""
-        return [step.model_copy() for step in self.steps if step.call for _ in range(step.times)]
+        """The steps with a call of the turn's own agents, each as often as it was made."""
+        return [step.model_copy() for step in self.steps if step.call and not step.inside for _ in range(step.times)]
 
 
 class ConversationReport(WireModel):

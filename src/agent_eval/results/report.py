@@ -236,6 +236,11 @@ class CaseReport(_ComputingReport):
         return sum(run.duration for run in self.runs)
 
     @property
+    def by_hand(self) -> int:
+        """Calls of tools that what a person wrote into the eval case has answered, in all runs."""
+        return sum(run.tools.by_hand for run in self.runs if run.tools is not None)
+
+    @property
     def replayed(self) -> bool:
         """Whether it was replayed from its tape: such a case is run once, and compared without statistics."""
         return any(run.replayed for run in self.runs)

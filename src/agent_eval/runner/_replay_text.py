@@ -31,6 +31,7 @@ def message_of(error: Unanswerable, age: float | None) -> str:
     """
     when = f" ({_ago(age)})" if age is not None else ""
     taped = f"on the tape (recorded {_ago(age)})" if age is not None else "on the tape"
+    taped = "in the case, which answers by hand" if error.by_hand else taped
     if error.left:
         return _left(error, taped)
     match error.call:
@@ -93,8 +94,9 @@ def _about_tool(error: Unanswerable, asked: ToolAsked, taped: str, when: str) ->
         return f"The call {shown} is {taped}, but it was made more often than in {error.why}"
     if nearest.args == call.args:
         return f"The call {shown} was made more often than it is {taped}, and its recorded answers differ"
+    there = "in the case" if error.by_hand else "on the tape"
     differences = "; ".join(
-        f"{where}: {difference.data.get('wanted', 'none')} on the tape, {difference.data.get('got', 'none')} now"
+        f"{where}: {difference.data.get('wanted', 'none')} {there}, {difference.data.get('got', 'none')} now"
         for where, difference in describe_differences(nearest, call)
     )
     return f"The call {shown} is not {taped}. The nearest recorded call differs: {differences}"
@@ -102,6 +104,9 @@ def _about_tool(error: Unanswerable, asked: ToolAsked, taped: str, when: str) ->
 
 def hint_of(error: Unanswerable, case_id: str) -> str:
     """What to do about it."""
+    if error.by_hand:
+        ask = "If the call is right, add it to `tool_uses`, and its answer to `tool_responses`, of the case."
+        return f"{ask} `match = []` in the [[tool]] ignores arguments ({docs_page('tools')})."
     again = f"agent-eval run '{case_id}' --record all"
     name = error.call.name if isinstance(error.call, ToolAsked) else ""
     match error.obstacle:

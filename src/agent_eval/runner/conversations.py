@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
-from agent_eval.core.invocation import Invocation, happened, intermediate_responses, tool_calls
+from agent_eval.core.invocation import BELOW, Invocation, happened, intermediate_responses, tool_calls
 from agent_eval.core.text import shorten
-from agent_eval.criteria import literal, match_calls, name_of, render_call
+from agent_eval.criteria import literal, match_calls, name_of, render_call, with_hidden
 from agent_eval.evalset.models import EvalCase
 from agent_eval.results import CaseReport, ConversationReport, Recording, RunReport, RunResult, StepReport, TurnReport
 
@@ -310,6 +310,7 @@ def _reported(step: _Step, bounds: Bounds | None, *, named: bool) -> StepReport:
     return StepReport(
         agent=shorten(step.agent, 60) if named else "",
         call="" if step.call is None else _call(step.call, bounds),
+        inside="" if step.call is None else (step.call.name or "").rpartition(BELOW)[0],
         responses=[_response(response, bounds) for response in responses],
         text=_cut(step.text, bounds),
         error=_cut(step.error, bounds),
@@ -319,6 +320,6 @@ def _reported(step: _Step, bounds: Bounds | None, *, named: bool) -> StepReport:
 
 def _parts(actual: Invocation) -> Iterator[tuple[str, Part, str]]:
     """The parts of all events, and an empty one for each error."""
-    for event, parts, error in happened(actual):
+    for event, parts, error in happened(with_hidden(actual)):
         for part in parts or [Part()]:
             yield event.author or "agent", part, str(error or "")

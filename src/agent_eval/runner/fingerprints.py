@@ -24,6 +24,8 @@ from agent_eval.evalset.models import DEFAULT_JUDGE, CriterionConfig, EvalCase
 from agent_eval.simulation import simulator_options
 
 _LENGTH = 16
+_UNSET: Sequence[tuple[str, Any]] = (("args", {}), ("depth", "outer"))
+"""Options of criteria, as if they were not there."""
 _MOST_IMPORTS = 5
 """Maximum number of re-exporting modules to follow to a function's definition."""
 _ANSWERED = {"text", "inline_data", "file_data", "executable_code", "code_execution_result"}
@@ -134,9 +136,9 @@ def metric_identity(
         source: A hash of the code of a custom metric.
     """
     judge = judge_of(config, default_model) if source is None else None
-    # Without rules for args, scores are those of results that did not know them yet.
+    # Without rules for args, and without depth, scores are those of results that did not know them yet.
     options = {name: value for name, value in config.options.items() if name != "judge_model_options"}
-    options = {name: value for name, value in options.items() if name != "args" or value}
+    options = {name: value for name, value in options.items() if (name, value) not in _UNSET}
     questions = None
     if judge is not None:
         from agent_eval.criteria.judged import QUESTIONS_VERSION

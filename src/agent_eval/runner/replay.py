@@ -28,6 +28,7 @@ from agent_eval.agents.tapes import (
     TapeSession,
     ToolRules,
     Unanswerable,
+    by_hand,
     fits,
     read_tape,
     tape_of,
@@ -63,7 +64,7 @@ _TESTED_MAJOR = 2
 """Major version of the newest google-adk in tests/integration/adk_envs.py."""
 _UNKNOWN: Mapping[str, str] = {}
 """Versions of google-adk, by agent: none is known."""
-_REPLAYING = frozenset({"replay", "all"})
+_REPLAYING = frozenset({"live", "replay", "all"})
 Decides = Callable[[str, str, str], bool]
 """Whether a metric fails a case by its threshold in test_config.json: file, eval id, metric."""
 
@@ -241,7 +242,11 @@ class Tapes:
 
     def for_base(self) -> Tapes | None:
         """The same tapes for the base branch's agent; None if its tools run."""
-        return dataclasses.replace(self, of_base=True) if self.mode == "replay" else None
+        return dataclasses.replace(self, of_base=True) if self.mode == "replay" else self.without_tapes()
+
+    def without_tapes(self) -> Tapes | None:
+        """For runs whose tools run, except those that are answered by hand; None if none is."""
+        return dataclasses.replace(self, mode="live") if self.rules.any_by_hand else None
 
     def in_plan(self, plan: Plan) -> tuple[Plan, list[Problem]]:
         """The plan with each case's tape in its fingerprints, and the problems of the tapes and of `depends`.
@@ -268,9 +273,8 @@ class Tapes:
     def _unreadable(self) -> list[Problem]:
         """Errors about files that `depends` names: found before anything runs, not at the first call of a tool."""
         try:
-            for rule in self.rules.rules:
-                if rule.depends:
-                    self._files.of_patterns(rule.depends)
+            for patterns in filter(None, (rule.depends for rule in self.rules.rules)):
+                self._files.of_patterns(patterns)
         except OSError as error:
             message = f"{error.strerror}: {harmless(str(error.filename))}"
             hint = "Make it readable, or exclude it: a pattern that begins with `!` takes files out of `depends`."
@@ -280,7 +284,7 @@ class Tapes:
     def _index(self, planned: PlannedCase) -> TapeIndex | None:
         """The case's tape; None if it has none, or a new one is made."""
         key = planned.file, planned.case.eval_id
-        if key not in self._indexes and self.mode != "record" and planned.agent not in self.recorded:
+        if key not in self._indexes and self.mode not in {"live", "record"} and planned.agent not in self.recorded:
             tape = read_tape(tape_path(self.root, *key), self.root)
             if tape is not None and not (tape.outdated and self.mode == "record-missing"):
                 self._indexes[key] = TapeIndex(tape, self.rules)
@@ -301,6 +305,7 @@ class Tapes:
                 mode=self.mode,
                 rules=self.rules,
                 index=index,
+                by_hand=by_hand(planned.given, self.rules) if self.rules.any_by_hand else None,
                 of_base=self.of_base,
                 depends=self._files.of_patterns,
                 evidence=self._files.evidence,
@@ -347,11 +352,8 @@ class Tapes:
             if other := index.tape.other_given(given_by(planned.given)):
                 return Unanswerable(Obstacle.MISSING, why=f"it was recorded with another {other} of the case")
         for call in index.tape.calls if index is not None else ():
-            if (
-                (self.mode == "replay" or call.done is not None)
-                and not call.replayable
-                and self.rules.of(call.tool).replay
-            ):
+            is_used = self.mode == "replay" or call.done is not None
+            if is_used and not call.replayable and self.rules.of(call.tool).is_taped:
                 call_of = ToolAsked(turn=0, call=0, name=call.tool, args=call.args)
                 return Unanswerable(Obstacle.NOT_REPLAYABLE, call_of, why=call.reason or "")
         return None

@@ -22,6 +22,7 @@ from agent_eval.criteria import (
     Scored,
     TurnFinding,
     calls_not_visible,
+    explained,
     unlabelled,
 )
 from agent_eval.evalset.models import INFORMATIONAL_METRICS, JUDGED_METRICS
@@ -114,7 +115,7 @@ async def report_run(
 
 
 async def _score(criterion: Criterion, conversation: Conversation) -> Result:
-    return calls_not_visible(criterion, conversation) or await criterion.score(conversation)
+    return calls_not_visible(criterion, conversation) or explained(await criterion.score(conversation), conversation)
 
 
 def _revealed(conversation: Conversation, masker: Masker, known: frozenset[str]) -> Conversation | None:

@@ -191,6 +191,7 @@ _OF_TOOLS: Fields = {
     "ignore": _arguments,
     "mask": _arguments,
     "replay": flag,
+    "answers": one_of("case"),
     "miss": one_of("error", "live"),
     "stale": one_of("error", "warn", "live"),
     "depends": file_patterns,

@@ -10,7 +10,7 @@ from agent_eval.agents.sandbox import secrets_in
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import print_problems
 from agent_eval.core.masking import Masker
-from agent_eval.core.problem import Problem, Severity, capped, has_error
+from agent_eval.core.problem import Problem, Severity, capped, docs_page, has_error
 from agent_eval.core.text import plural
 from agent_eval.evalset.json import Document, eval_set_text, read_document, write_text
 from agent_eval.evalset.models import EvalSet
@@ -101,9 +101,9 @@ def _mock_outputs(document: Document) -> list[Problem]:
     turns = [turn for item in document.value for turn in item.get("data", [item])]
     uses = [use for turn in turns for use in turn.get("expected_tool_use") or ()]
     count = sum(use.get("mock_tool_output") not in (None, "") for use in uses)
-    message = f"`mock_tool_output` of {plural(count, 'expected call')} is left out: an eval set can't hold it."
-    hint = "`agent-eval run --record all` records what the tools really answer, for replays without them."
-    notice = document.problem(Severity.NOTICE, "mock-output-dropped", message, path=(), hint=hint)
+    message = f"`mock_tool_output` of {plural(count, 'expected call')} is in `tool_responses` now."
+    hint = f'`answers = "case"` in a [[tool]] lets it answer the calls ({docs_page("tools")}).'
+    notice = document.problem(Severity.NOTICE, "mock-output-kept", message, path=(), hint=hint)
     return [notice] if count else []
 
 

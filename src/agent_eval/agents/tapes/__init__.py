@@ -1,6 +1,7 @@
 """Tapes: answers of tools and models kept beside the eval files, so that a run needs neither (docs/tools.md)."""
 
 from agent_eval.agents.tape_rules import Miss, Mode, ToolPolicy, ToolRule, ToolRules, VolatileRule
+from agent_eval.agents.tapes._by_hand import by_hand
 from agent_eval.agents.tapes._files import (
     FOLDER,
     MAX_TAPE,

@@ -29,7 +29,7 @@ class TapeIndex:
 
     def conversation(self) -> list[RecordedCall | ModelExchange]:
         """The calls of the run whose model calls are on the tape, in the order of their answers."""
-        calls = [call for call in self.tape.calls if call.done is not None and self._rules.of(call.tool).replay]
+        calls = [call for call in self.tape.calls if call.done is not None and self._rules.of(call.tool).is_taped]
         return sorted([*self.tape.model_calls, *calls], key=_place)
 
     def made(self, agent: str, tool: str, key: str, number: int) -> RecordedCall | None:

@@ -86,6 +86,7 @@ class Unanswerable(AgentEvalError):
         difference: Difference | None = None,
         left: Sequence[RecordedCall | ModelExchange] = (),
         why: str = "",
+        by_hand: bool = False,
     ) -> None:
         """Describes the call.
 
@@ -95,6 +96,7 @@ class Unanswerable(AgentEvalError):
             nearest: The most similar call of the same tool on the tape.
             difference: The first difference of a model's call from the most similar one on the tape.
             left: Recorded calls that the agent has not made: the call waits for the answer of the first of them.
+            by_hand: Whether the case answers, and not a tape.
             why: Details: what changed, why the recorded call can't be replayed, or what alone answers.
         """
         super().__init__(f"{obstacle}: {call.name}" if isinstance(call, ToolAsked) else str(obstacle))
@@ -103,6 +105,7 @@ class Unanswerable(AgentEvalError):
         self.nearest = nearest
         self.difference = difference
         self.left = left
+        self.by_hand = by_hand
         self.why = why
 
 

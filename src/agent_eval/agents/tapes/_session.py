@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_eval.agents.messages import ModelAsked, ModelNews, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval.agents.protocol import Look
-from agent_eval.agents.tape_rules import Mode, ToolRules
+from agent_eval.agents.tape_rules import Mode, ToolPolicy, ToolRules
 from agent_eval.agents.tapes._files import MAX_RESPONSE
 from agent_eval.agents.tapes._index import TapeIndex
 from agent_eval.agents.tapes._order import Order, Times
@@ -64,6 +64,8 @@ class TapeSession:
     rules: ToolRules
     index: TapeIndex | None
     """The case's tape; None if it has none."""
+    by_hand: TapeIndex | None = None
+    """What a person wrote into the case; None if it has no answers."""
     of_base: bool = False
     """Whether the agent is the base branch's, whose tools may be older than the answers."""
     depends: Callable[[Sequence[str]], str] = lambda patterns: ""
@@ -101,7 +103,6 @@ class TapeSession:
     _requests: dict[int, tuple[Request, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        assert self.mode != "live", "then there is no session"
         self.use = ToolUse(mode=self.mode)
         if self.mode == "all" and self.index is not None:
             self.order.expect(self.index.conversation())
@@ -148,15 +149,12 @@ class TapeSession:
             Unanswerable: The tape has no answer, and the tool must not run.
         """
         policy = self.rules.of(call.name)
-        if not policy.replay:
+        if self._runs(policy):
             return self._live(call)
-        try:
-            key = canonical(call.args, policy)
-        except TooDeep as error:
-            raise Unanswerable(Obstacle.NOT_REPLAYABLE, call, why=str(error)) from error
-        occurrence = self._counts[call.name, key]
-        self._counts[call.name, key] += 1
+        key, occurrence = self._counted(call, policy)
         call = call.model_copy(update={"args": masked(call.args, policy)})
+        if policy.answers:
+            return self._answered_by_hand(call, key, occurrence)
         if self.mode == "record":
             return self._run(call, (call.name, key, occurrence))
         answer = self._answer(call, key, occurrence)
@@ -188,6 +186,30 @@ class TapeSession:
         self.use.replayed += 1
         return {"do": "answer", **answer.answer()}
 
+    def _runs(self, policy: ToolPolicy) -> bool:
+        return not policy.answers and (self.mode == "live" or not policy.replay)
+
+    def _counted(self, call: ToolAsked, policy: ToolPolicy) -> tuple[str, int]:
+        """The canonical arguments of a call, and the number of equal calls before it."""
+        try:
+            key = canonical(call.args, policy)
+        except TooDeep as error:
+            raise Unanswerable(Obstacle.NOT_REPLAYABLE, call, why=str(error)) from error
+        self._counts[call.name, key] += 1
+        return key, self._counts[call.name, key] - 1
+
+    def _answered_by_hand(self, call: ToolAsked, key: str, occurrence: int) -> Mapping[str, Any]:
+        written = self.by_hand
+        answer = None if written is None else written.find(call.name, key, occurrence, repeat=True)
+        if answer is not None:
+            self.use.by_hand += 1
+            return {"do": "answer", **answer.answer()}
+        self.use.missed += 1
+        if self.rules.of(call.name).miss == "live":
+            return self._live(call)
+        nearest = None if written is None else written.nearest(call.name, call.args)
+        raise Unanswerable(Obstacle.NOT_RECORDED, call, nearest=nearest, by_hand=True)
+
     def _answer(self, call: ToolAsked, key: str, occurrence: int) -> RecordedCall | None:
         if self.index is None:
             return None
@@ -203,7 +225,7 @@ class TapeSession:
         Raises:
             Unanswerable: The tape has no answer, and the model must not be asked.
         """
-        if self.mode == "replay":
+        if self.mode in ("live", "replay"):
             return RUN
         try:
             request = request_of(call, self.rules)

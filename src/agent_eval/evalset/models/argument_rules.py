@@ -17,7 +17,7 @@ from agent_eval.core.selectors import nearby
 WORDS = ("exact", "ignore", "any", "ignore_case", "ignore_space", "ignore_case_and_space", "subset")
 """Rules without a value."""
 _TOOL = r"^[^#]+(#[1-9][0-9]{0,3})?$"
-_NAME = r"^[^\s#]+$"
+_NAME = r"^[^\s#]+( > [^\s#]+)*$"
 _WILD = frozenset("*?[")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

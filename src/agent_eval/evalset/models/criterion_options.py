@@ -126,6 +126,8 @@ class BaseCriterion(WireModel):
 class _CallsCriterion(BaseCriterion):
     args: ArgumentRules = Field(default_factory=dict)
     """How args are compared, by tool and argument. Not in ADK."""
+    depth: Literal["outer", "all"] | Annotated[list[str], Field(min_length=1)] = "outer"
+    """`all`: calls of the agents of AgentTools count, too; or globs of their paths, e.g. `weather > *`. Not in ADK."""
 
 
 class ToolTrajectoryCriterion(_CallsCriterion):

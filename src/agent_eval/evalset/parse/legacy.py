@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agent_eval.core.content import FunctionCall, Part, model_message, user_message
+from agent_eval.core.content import FunctionCall, FunctionResponse, Part, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, too_many
 from agent_eval.evalset.json import Document, JsonPath, read_document
@@ -25,6 +25,10 @@ from agent_eval.evalset.parse.shape import shape_problems
 _IGNORE_UNKNOWN = ConfigDict(extra="ignore", defer_build=True)
 
 
+_ANSWERS: Any = {"expected_tool_use": {"__all__": {"mock_tool_output"}}}
+"""What is no part of a turn's id."""
+
+
 class LegacyToolUse(BaseModel):
     """An expected tool call."""
 
@@ -32,6 +36,7 @@ class LegacyToolUse(BaseModel):
 
     tool_name: str
     tool_input: dict[str, Any]
+    mock_tool_output: Any = None
 
 
 class LegacyResponse(BaseModel):
@@ -197,13 +202,21 @@ def _case(eval_id: str, turns: list[LegacyTurn], session: LegacySession | None) 
 
 
 def _invocation(index: int, turn: LegacyTurn) -> Invocation:
-    content = json.dumps([index, turn.model_dump(mode="json")], sort_keys=True)
+    content = json.dumps([index, turn.model_dump(mode="json", exclude=_ANSWERS)], sort_keys=True)
     return Invocation(
         invocation_id=f"legacy-{hashlib.sha256(content.encode()).hexdigest()[:16]}",
         user_content=user_message(turn.query),
         final_response=model_message(turn.reference),
         intermediate_data=IntermediateData(
             tool_uses=[FunctionCall(name=use.tool_name, args=use.tool_input) for use in turn.expected_tool_use],
+            tool_responses=[
+                FunctionResponse(
+                    name=use.tool_name,
+                    response=output if isinstance(output := use.mock_tool_output, dict) else {"result": output},
+                )
+                for use in turn.expected_tool_use
+                if use.mock_tool_output not in (None, "")
+            ],
             intermediate_responses=[
                 (response.author, [Part(text=response.text)]) for response in turn.expected_intermediate_agent_responses
             ],

@@ -140,6 +140,8 @@ def _missing(number: int, turn: Turn, there: Turn, alignment: Alignment, *, late
     """The missing calls, between those that should be before and after them; `late`: directly before the latter."""
     pairs = dict([*alignment.matched, *alignment.moved, *alignment.changed])
     for i in sorted(alignment.missing):
+        if there.calls[i].call.name in turn.inner:
+            continue  # It was called, where ADK does not look.
         if late:
             place = min((j for at, j in pairs.items() if at > i), default=len(turn.calls)) - BETWEEN
         else:

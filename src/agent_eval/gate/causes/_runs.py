@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.core.content import FunctionCall, text_of
-from agent_eval.core.invocation import Invocation, LostToolset, contents_of, tool_calls
+from agent_eval.core.invocation import Invocation, LostToolset, contents_of, hidden_calls, tool_calls
 from agent_eval.gate.causes import _values as values
 from agent_eval.results import CauseData, Recording, RunError
 
@@ -84,6 +84,8 @@ class Turn:
     agents: Collection[str]
     """The authors of its events."""
     knows_calls: bool = True
+    inner: Collection[str] = ()
+    """The tools that were called inside of others."""
     lost: Sequence[LostToolset] = ()
     """Toolsets without which it took place."""
 
@@ -158,5 +160,8 @@ def turn_of(turn: Invocation, *, knows_calls: bool = True) -> Turn:
                 if places:
                     place = places.popleft()
                     calls[place] = dataclasses.replace(calls[place], response=answered.response)
+    inner = {span.name for _, span in hidden_calls(turn)}
     answer = None if turn.final_response is None else text_of(turn.final_response)
-    return Turn(calls=calls, answer=answer, agents=agents, knows_calls=knows_calls, lost=turn.lost_toolsets)
+    return Turn(
+        calls=calls, answer=answer, agents=agents, knows_calls=knows_calls, inner=inner, lost=turn.lost_toolsets
+    )

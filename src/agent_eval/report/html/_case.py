@@ -15,7 +15,7 @@ from agent_eval.report.html._runs import CaseRuns, base_runs, run_facts
 from agent_eval.report.html._source import CaseDetail, Facts
 from agent_eval.report.html._turns import excerpt_expected, expected_turns, turns_of
 from agent_eval.report.phrases import changed_place, sides
-from agent_eval.report.views import WAS_REPLAYED, Links, findings, low_turns, reproduce, shown_word
+from agent_eval.report.views import Links, answered_notes, findings, low_turns, reproduce, shown_word
 from agent_eval.results import CaseComparison, CaseHistory, CaseReport, HistoryReport
 from agent_eval.results.origin import CaseWord
 from agent_eval.results.trend import flakiness
@@ -112,8 +112,7 @@ class PageCase:
         case, branch = self.case, self.facts.view.branch
         notes = []
         change = self.facts.change(case.case_id)
-        if case.replayed:
-            notes.append(f"{WAS_REPLAYED}.")
+        notes += [f"{note}." for note in answered_notes(case)]
         if case.status == "quarantined":
             notes.append(case.reason.message if case.reason else "The case is in quarantine: it can't fail the gate.")
         if change is not None and change.renamed_from is not None:

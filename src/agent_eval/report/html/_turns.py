@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
-from agent_eval.core.invocation import Invocation, happened, tool_calls
+from agent_eval.core.invocation import BELOW, Invocation, happened, hidden_calls, tool_calls
 from agent_eval.core.text import plural
 from agent_eval.criteria import align
 from agent_eval.report.html._packing import bounded_value, json_value, number, shown
@@ -67,7 +67,14 @@ def _turn(turn: Invocation, expected: Invocation | None, detail: CaseDetail) -> 
         "seconds": number(turn.duration, 3),
         "spans": _spans(turn) if detail.events else [],
         "align": None if expected is None else alignment(expected, turn),
+        **({"inside": inside} if (inside := _inside(turn)) else {}),
     }
+
+
+def _inside(turn: Invocation) -> dict[str, str]:
+    """The tools that were called inside of others, with these."""
+    hidden = hidden_calls(turn)[:_MOST_ALIGNED]
+    return {shown(span.name, _NAME): shown(path.rpartition(BELOW)[0], _NAME) for path, span in hidden}
 
 
 def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
@@ -190,11 +197,12 @@ def _by_name(ours: Sequence[FunctionCall], theirs: Sequence[FunctionCall]) -> di
 
 
 def _spans(turn: Invocation) -> list[dict[str, Any]]:
+    paths = {span.call_id: path for path, span in hidden_calls(turn)}
     return [
         {
             "kind": span.kind,
             "agent": shown(span.agent, _NAME),
-            "name": shown(span.name, _NAME),
+            "name": shown(paths.get(span.call_id, span.name) if span.call_id else span.name, _NAME),
             "call_id": shown(span.call_id, _NAME),
             "start": number(span.start, 4),
             "end": number(span.end, 4),

@@ -53,6 +53,13 @@ def calls_not_visible() -> str:
     )
 
 
+def inner_calls_not_visible() -> str:
+    return (
+        "the agent's server, or the recording, does not show calls inside of others, which `depth` or a rule counts. "
+        "Run the agent in process, or remove them"
+    )
+
+
 def state_not_visible() -> str:
     return (
         "the session's state is not known: A2A does not show it, older recordings lack it, and above 1 MB it is not "

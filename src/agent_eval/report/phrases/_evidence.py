@@ -73,6 +73,10 @@ def call_missing(call: str, at: int = 0) -> str:
     return f"missing: {call}{f' (expected as call {at})' if at else ''}"
 
 
+def call_inside(call: str, subject: str, got: str = "") -> str:
+    return f"{call}: called inside {subject}{f' as {got}' if got else ''}, not counted"
+
+
 def call_extra(call: str, was: int = 0) -> str:
     return f"extra: {call}{f' (call {was})' if was else ''}"
 

@@ -53,6 +53,11 @@ def replayed(count: int, total: int, calls: int, cost: float = 0.0) -> str:
     return f"{cases[0].upper()}{cases[1:]} {were} replayed from recordings: {saved}"
 
 
+def answered_by_hand(count: int, cases: Sequence[str]) -> str:
+    where = f"{plural(len(cases), 'case')} ({listed(cases, MOST_NAMES)})"
+    return f"{plural(count, 'tool call')} in {where} answered by hand: no tool ran"
+
+
 def not_replayed(cases: Sequence[str], message: str = "") -> str:
     why = f": {message}" if message else ", for other reasons"
     return f"{plural(len(cases), 'case')} ran live ({listed(cases, MOST_NAMES)}){why}"

@@ -13,9 +13,9 @@ from agent_eval.core.text import plural
 from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, styled
 from agent_eval.report.views import (
     LABELS,
-    WAS_REPLAYED,
     RowKind,
     TurnView,
+    answered_notes,
     case_view,
     duration_text,
     location,
@@ -80,8 +80,7 @@ def _blocks(view: RunView) -> Iterator[RenderableType]:
     title = styled((f"{sign}{case.status.replace('_', ' ')} ", style), (case.eval_id, "bold"))
     yield Rule(title, align="left", style=style.split()[-1], characters="─")
     yield styled("  ", (location(case.file, case.line), "cyan"))
-    if case.replayed:
-        yield styled("  ", (WAS_REPLAYED, ""))
+    yield from (styled("  ", (note, "")) for note in answered_notes(case))
     if case.reason is not None:
         yield styled("  ", (case.reason.message, ""))
     yield ""

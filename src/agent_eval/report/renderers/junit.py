@@ -20,9 +20,9 @@ from agent_eval.core.text import plural, shorten
 from agent_eval.report.phrases import cause_evidence, change_label, changed_lines, changed_verb, headline
 from agent_eval.report.views import (
     LABELS,
-    WAS_REPLAYED,
     TurnView,
     View,
+    answered_notes,
     case_view,
     findings,
     has_crashed,
@@ -210,8 +210,7 @@ def _problem_suite(view: View, file: str | None, problems: Sequence[ProblemRepor
 def score_lines(case: CaseReport) -> Iterator[str]:
     """The place of the case and its scores, one line each."""
     yield location(case.file, case.line)
-    if case.replayed:
-        yield WAS_REPLAYED
+    yield from answered_notes(case)
     if len(case.runs) > 1:
         yield plural(len(case.runs), "run")
     for metric in case.metrics:

@@ -20,8 +20,8 @@ from agent_eval.report.views.case import (
 )
 from agent_eval.report.views.detail import Detail, fitting, folded, one_line, visible
 from agent_eval.report.views.digest import (
-    WAS_REPLAYED,
     MetricRow,
+    answered_notes,
     case_name,
     close_vote_notes,
     failed_word,

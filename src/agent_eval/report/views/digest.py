@@ -17,6 +17,12 @@ _LINE = 300
 WAS_REPLAYED = "Replayed from its tape: no model was asked"
 
 
+def answered_notes(case: CaseReport) -> list[str]:
+    """What answered instead of models and tools."""
+    by_hand = f"{plural(case.by_hand, 'tool call')} answered by hand: by `tool_responses` of the case"
+    return [WAS_REPLAYED] * case.replayed + [by_hand] * bool(case.by_hand)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MetricRow:
     """One metric over all cases."""

@@ -119,7 +119,9 @@ def example_of(case: CaseReport, cause: CauseReport | None = None, branch: str =
     if cause is None and (errors or chosen.said.expected_calls is None):
         calls = list(_made(chosen.said))[-_MOST_MADE:]
     else:
-        calls = list(_calls(chosen.said, cause, branch))
+        why = (line for metric in case.metrics for run in metric.runs for low in run.evidence for line in low.why)
+        counts = all(line.code != "call-inside" for line in why)
+        calls = list(_calls(chosen.said, cause, branch, counts=counts))
     sides = [*calls, *_answers(chosen, errors), *errors]
     shown, left = _from_first_difference(sides)
     remarks = tuple(_remarks(chosen))[:_MOST_REMARKS]
@@ -143,8 +145,10 @@ def _made(turn: TurnReport) -> Iterator[Side]:
                 yield Side(now_lead="returned", now=response, wrong=_ERROR.match(response) is not None)
 
 
-def _calls(turn: TurnReport, cause: CauseReport | None, branch: str) -> Iterator[Side]:
+def _calls(turn: TurnReport, cause: CauseReport | None, branch: str, *, counts: bool) -> Iterator[Side]:
+    """Expected calls beside those that were made; `counts`: those inside of others count for the criteria."""
     steps = turn.calls
+    inside = {_tool(step.call.removeprefix(f"{step.inside} > ")): step.inside for step in turn.steps if step.inside}
     marked = cause.example.call if cause is not None else None
     pairs = _aligned(turn.expected_calls, steps)
     met = not any(_unmet(pair) for pair in pairs)
@@ -152,7 +156,9 @@ def _calls(turn: TurnReport, cause: CauseReport | None, branch: str) -> Iterator
         number = next((index for index, other in enumerate(steps) if other is step), None)
         is_marked = marked is not None and number == marked
         if step is None:
-            yield Side(expected=expected or "", now_lead="not called", wrong=True)
+            around = inside.get(_tool(expected))
+            lead = "not called" if around is None else f"called inside {around}{'' if counts else ', not counted'}"
+            yield Side(expected=expected or "", now_lead=lead, wrong=True)
             continue
         if turn.expected_calls is None and not is_marked:
             continue  # As expected, or nothing is.
@@ -166,6 +172,10 @@ def _calls(turn: TurnReport, cause: CauseReport | None, branch: str) -> Iterator
             yield Side(lead=lead, expected=shorten(before or "", _BASE), now_lead="returned", now=response, wrong=True)
 
 
+def _tool(call: str | None) -> str:
+    return (call or "").partition("(")[0]
+
+
 def _unmet(pair: tuple[str | None, StepReport | None]) -> bool:
     expected, step = pair
     return expected is not None and (step is None or step.call != expected)
@@ -175,7 +185,7 @@ def _aligned(expected: Sequence[str] | None, steps: Sequence[StepReport]) -> lis
     """Expected calls beside those that were made, in order: equal names are a pair."""
     if expected is None:
         return [(None, step) for step in steps]
-    here, there = ([text.partition("(")[0] for text in side] for side in (expected, [step.call for step in steps]))
+    here, there = (list(map(_tool, side)) for side in (expected, [step.call for step in steps]))
     pairs: list[tuple[str | None, StepReport | None]] = []
     for tag, start, end, first, last in SequenceMatcher(None, here, there, autojunk=False).get_opcodes():
         if tag == "equal":
