@@ -55,7 +55,7 @@ function turnMark(conversation, i) {
   const failed = items.find((item) => item.responses.some((response) => isError(response.value)));
   const calls = turnItems(expected?.[i]).filter((item) => item.kind === "call");
   const lost = (turn?.align ?? []).find((/** @type {(number | null)[]} */ [, actual]) => actual === null)?.[0];
-  if (wrong && calls[lost]) return mark(`${calls[lost].step.name} ${turn?.inside?.[calls[lost].step.name] ? `called inside ${turn.inside[calls[lost].step.name]}` : "not called"}`);
+  if (wrong && calls[lost]) return mark(`${calls[lost].step.name} ${insideOf(turn, calls[lost].step) || "not called"}`);
   if (failed) return mark(`${failed.step.name} returned an error`);
   const differing = (turn?.align ?? []).find((/** @type {(number | null)[]} */ [before, actual]) => before === null || argumentDifferences(calls[before]?.step ?? {}, items[actual ?? -1]?.step ?? {}).length);
   const called = items[differing?.[1] ?? -1];
@@ -68,6 +68,16 @@ function turnMark(conversation, i) {
   if (now && !turn && expected?.[i]) return mark("not reached");
   if (differing || calls[lost]) return { text: "other calls than expected, scores met", tone: "muted", isCalm: false };
   return turn && expected?.[i] ? { text: "✓ as expected", tone: "muted", isCalm: true } : null;
+}
+
+/**
+ * Which call a tool was called inside of, if it was.
+ * @param {any} turn
+ * @param {any} call
+ */
+function insideOf(turn, call) {
+  const inside = turn?.inside ?? {};
+  return Object.hasOwn(inside, call.name) ? `called inside ${inside[call.name]}` : "";
 }
 
 /**
@@ -159,7 +169,7 @@ function turnTable(conversation, turns, i) {
     return call?.kind === "call" ? `Call ${call.number + 1}${(row.count ?? 1) > 1 ? ` ×${row.count}` : ""}` : call?.kind === "text" ? "Says" : "Response";
   };
   const head = (/** @type {string} */ text) => h("th", { role: "rowheader", scope: "row", class: "label", text });
-  const rowElement = (/** @type {TurnRow} */ row) => h("tr", { role: "row" }, head(label(row)), sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1, inside: turns[side]?.inside ?? {} }))));
+  const rowElement = (/** @type {TurnRow} */ row) => h("tr", { role: "row" }, head(label(row)), sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1, turn: turns[side] }))));
   const isCalm = (/** @type {TurnRow} */ row) => judged && kindOf(row)?.kind === "call" && Boolean(row.now && row.expected) && !argumentDifferences(row.expected?.step, row.now?.step).length && !(row.now?.responses ?? []).some((response) => decisive.has(response) || isError(response.value));
   const answers = h("tr", { role: "row", class: "answers" }, head("Answer"), sides.map((side) => cell(side, answerCell(turns, side, side === "expected" ? null : conversation[side].error, i, conversation.changed.some((value) => value.turn === i && value.kind === "answer")))));
   const body = h("tbody", { role: "rowgroup" }, ...foldedRows(rows, isCalm, rowElement, sides.length + 1), answers);
@@ -344,16 +354,18 @@ function isError(value) {
 /**
  * @param {TurnRow} row
  * @param {Side} side
- * @param {{judged: boolean, decisive: Set<any>, agents: boolean, inside: Record<string, string>}} turn `judged`: calls were expected, so that their
- *   absence or presence means something. `agents`: the turn has several. `inside`: the tools that were called inside of others, with these.
+ * @param {{judged: boolean, decisive: Set<any>, agents: boolean, turn: any}} about `judged`: calls were expected, so that their absence or presence means
+ *   something. `agents`: the turn has several.
  * @returns {Child[]}
  */
-function itemCell(row, side, { judged, decisive, agents, inside }) {
+function itemCell(row, side, { judged, decisive, agents, turn }) {
   const item = row[side];
   const expected = side === "expected" ? null : row.expected;
-  const around = expected && Object.hasOwn(inside, expected.step.name) ? inside[expected.step.name] : "";
-  if (!item && judged && around) return [labelled("mark warn", "↳ called inside "), foreign(around, "code")];
-  if (!item) return judged && expected?.kind === "call" ? [labelled("mark fail", CALL_MARKS.missing)] : [];
+  if (!item) {
+    if (!judged || expected?.kind !== "call") return [];
+    const inside = insideOf(turn, expected.step);
+    return [inside ? foreign(`↳ ${inside}`, "span", { class: "mark warn" }) : labelled("mark fail", CALL_MARKS.missing)];
+  }
   if (item.kind === "text") return [agents || side === "expected" ? agentLabel(item.step) : null, ...messageParts(item.step.parts)];
   if (item.kind === "response") return [labelled("label", "response without a call"), responseElement(item.step, true)];
   const { now } = row;
