@@ -311,3 +311,42 @@ def test_defaults__of_agent_eval_toml(tmp_path: Path) -> None:
 
 async def test_rules__cost_nothing_where_there_are_none() -> None:
     assert (await scored(METRIC, [turn(A, B)], [turn(A, B)], args={})).score == 1.0
+
+
+LONG = 2_000
+LISTS: dict[str, tuple[list[Any], list[Any], bool]] = {
+    "by ids": (
+        [{"id": n, "v": {"x": 1}} for n in range(LONG)],
+        [{"id": n, "v": {"x": 1, "y": 2}} for n in range(LONG)][::-1],
+        True,
+    ),
+    "by values inside": (
+        [{"v": {"id": n}} for n in range(LONG)],
+        [{"v": {"id": n}, "z": 0} for n in range(LONG)],
+        True,
+    ),
+    "all alike": ([{"t": "x"}] * LONG, [{"t": "x", "n": n} for n in range(LONG)], True),
+    "one too many": ([{"t": "x"}] * LONG, [{"t": "x", "n": n} for n in range(LONG - 1)], False),
+    "another": ([{"id": n} for n in range(LONG)], [{"id": n + 1, "z": 1} for n in range(LONG)], False),
+    "of lists": ([[n] for n in range(LONG)], [[n, -n] for n in range(LONG)], False),
+    "the equal one is taken": ([{"a": 1}, {"a": 1, "b": 2}], [{"a": 1, "b": 2}, {"a": 1, "c": 3}], True),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_fits__subset_of_a_long_list_in_bounded_time(name: str) -> None:
+    expected, actual, accepted = LISTS[name]
+    start = time.process_time()
+    assert fits("subset", expected, actual) is accepted
+    assert time.process_time() - start < 2
+
+
+async def test_partial_credit__share_of_equal_args() -> None:
+    """adk-python #6726."""
+    expected, made = turn(call("book", room="a", nights=2), A), turn(call("book", room="a", nights=3), A)
+    for options, share in (
+        ({}, 0.5),
+        ({"args_credit": True}, 0.75),
+        ({"args_credit": True, "strict_args": True}, 0.75),
+    ):
+        assert (await scored("tool_trajectory_partial", [made], [expected], **options)).score == share

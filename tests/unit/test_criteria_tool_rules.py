@@ -9,7 +9,14 @@ from criteria_samples import score, scored, turn
 from remark_samples import lines
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, user_message
-from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
+from agent_eval.core.invocation import (
+    AgentDetails,
+    AppDetails,
+    IntermediateData,
+    Invocation,
+    InvocationEvent,
+    InvocationEvents,
+)
 from agent_eval.criteria import NotEvaluated
 
 Turns = list[Invocation]
@@ -84,8 +91,26 @@ async def test_tool_rules__share_and_the_turns_in_which_they_are_broken() -> Non
 async def test_tool_rules__lists_without_an_order_between_them() -> None:
     """A recorded conversation in the older form: each call has its own answer."""
     calls = [FunctionCall(name="a", args={}), FunctionCall(name="a", args={}), FunctionCall(name="b", args={})]
-    for answers, expected in (([{"error": "no"}, {"ok": 1}], 1.0), ([{"error": "no"}], 0.0), ([], 0.0)):
+    for answers, expected in (([{"error": "no"}, {"ok": 1}], 1.0), ([{"error": "no"}], 0.0)):
         responses = [FunctionResponse(name="a", response=answer) for answer in answers]
         data = IntermediateData(tool_uses=calls, tool_responses=responses)
         at = turn().model_copy(update={"intermediate_data": data})
         assert (await scored("tool_rules", [at], None, rules=[AFTER_SUCCESS])).score == expected
+
+
+async def test_tool_rules__success_of_a_call_is_not_known_without_any_response() -> None:
+    rule = [{"success_before": ["a", "b"]}]
+    silent = [made("a?", "b?")]
+    result = await score("tool_rules", silent, None, rules=rule)
+    assert isinstance(result, NotEvaluated) and result.code == "responses-not-visible"
+    for turns in ([made("a?", "b")], [made("a!", "b?")], [made("b?")]):
+        assert (await scored("tool_rules", turns, None, rules=rule)).score == 0
+
+
+async def test_tool_rules__a_name_that_is_almost_a_tool_is_named() -> None:
+    tools = [{"function_declarations": [{"name": "delete_all"}, {"name": "book"}]}]
+    details = AppDetails(agent_details={"x": AgentDetails(name="x", tool_declarations=tools)})
+    rules = [{"never": "delte_all"}, {"never": "delete_*"}, {"before": ["book", "other"]}]
+    turn = made("book").model_copy(update={"app_details": details})
+    assert (await scored("tool_rules", [turn], None, rules=rules)).details == {"misspelt": {"delte_all": "delete_all"}}
+    assert (await scored("tool_rules", [made("book")], None, rules=rules)).details == {}, "no tool is known"

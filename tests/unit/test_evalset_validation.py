@@ -533,6 +533,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "rules": [{"never": "f"}],
     "strict_order": False,
     "strict_args": True,
+    "args_credit": True,
     "algorithm": "rouge_l",
     "normalize": False,
     "ignore_case": False,

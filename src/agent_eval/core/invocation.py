@@ -109,6 +109,18 @@ class AppDetails(WireModel):
     agent_details: dict[str, AgentDetails] = Field(default_factory=dict)
 
 
+def declared_tools(details: AppDetails | None) -> Iterator[str]:
+    """The names of the tools that the agents of a turn gave their models."""
+    for agent in details.agent_details.values() if details is not None else ():
+        for tool in agent.tool_declarations:
+            value = tool if isinstance(tool, dict) else {}
+            functions = value.get("function_declarations", value.get("functionDeclarations"))
+            for function in functions if isinstance(functions, list) else ():
+                name = function.get("name") if isinstance(function, dict) else None
+                if isinstance(name, str):
+                    yield name
+
+
 class Raised(WireModel):
     """An exception, and the repository's innermost line in its traceback."""
 

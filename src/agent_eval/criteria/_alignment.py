@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from agent_eval.core.content import FunctionCall
-from agent_eval.criteria._sequences import Pairs, Same, common_pairs, in_any_order, in_order
+from agent_eval.criteria._sequences import Pairs, Same, common_pairs, in_any_order, in_order, key_of
 from agent_eval.criteria.calls import ArgsMatch, many_fit, same_call
 
 _MOST_COMPARED = 40
 """Maximum number of calls of one tool that are compared argument by argument."""
-_DEEPEST = 50
-"""Maximum depth at which args are compared."""
 
 Places = tuple[tuple[int, int], ...]
 """Pairs of 0-based positions: in the expected list, in the actual list."""
@@ -114,18 +111,7 @@ def _completed(
 def _kinds(calls: Sequence[FunctionCall], *, ignore_args: bool) -> list[int]:
     """A number for each call; calls that are the same (`calls.same_call`) have the same number."""
     numbers: dict[Hashable, int] = {}
-    return [numbers.setdefault((call.name, None if ignore_args else _key(call.args)), len(numbers)) for call in calls]
-
-
-def _key(value: Any, depth: int = 0) -> Hashable:
-    """A hashable key: equal for equal JSON values (`1 == 1.0 == True`, keys in any order)."""
-    if depth > _DEEPEST:
-        return "…"
-    if isinstance(value, dict):
-        return frozenset((key, _key(item, depth + 1)) for key, item in value.items())
-    if isinstance(value, list):
-        return tuple(_key(item, depth + 1) for item in value)
-    return value if isinstance(value, Hashable) else repr(value)
+    return [numbers.setdefault((call.name, None if ignore_args else key_of(call.args)), len(numbers)) for call in calls]
 
 
 def _equal_pairs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import cache
@@ -13,9 +13,11 @@ from typing import Any
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.patterns import LONGEST_WHOLE, bounded
-from agent_eval.criteria._sequences import matching
+from agent_eval.criteria._sequences import key_of, matching
 from agent_eval.evalset.models.argument_rules import applies, paths, period, relative, specificity
 
+_MOST_COMPARED = 200_000
+"""Pairs of items of two lists."""
 Rule = str | Mapping[str, Any]
 """See `evalset.models.argument_rules`."""
 
@@ -169,9 +171,44 @@ def _subset(expected: Any, actual: Any) -> bool:
     if isinstance(expected, dict) and isinstance(actual, dict):
         return all(key in actual and _subset(value, actual[key]) for key, value in expected.items())
     if isinstance(expected, list) and isinstance(actual, list):
-        candidates = [[at for at, other in enumerate(actual) if _subset(item, other)] for item in expected]
-        return len(matching(candidates)) == len(expected)
+        return _contains_all(expected, actual)
     return bool(expected == actual)
+
+
+def _contains_all(expected: list[Any], actual: list[Any]) -> bool:
+    """Whether each expected item has an actual one of its own. Of long lists that need too many comparisons: no.
+
+    Equal items are pairs first: what fits the actual one fits as well what would have fitted the expected one.
+    """
+    free: dict[Any, list[int]] = {}
+    for at, item in enumerate(actual):
+        free.setdefault(key_of(item), []).append(at)
+    left = [item for item in expected if not (same := free.get(key_of(item))) or same.pop() is None]
+    rest = [actual[at] for places in free.values() for at in places]
+    having: dict[Any, list[int]] = {}
+    for at, item in enumerate(rest):
+        for pair in _scalars(item):
+            having.setdefault(pair, []).append(at)
+    fitting: dict[Any, list[int]] = {}
+    most = _MOST_COMPARED
+    for item in left:
+        if key_of(item) not in fitting:
+            places = min((having.get(pair, []) for pair in _scalars(item)), key=len, default=range(len(rest)))
+            most -= len(places)
+            found = [at for at in places if _subset(item, rest[at])] if most >= 0 else []
+            if not found:
+                return False
+            fitting[key_of(item)] = found
+    return len(matching([fitting[key_of(item)] for item in left])) == len(left)
+
+
+def _scalars(item: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The values in an object that are no lists, with their paths: what contains it has them, too."""
+    for key, value in item.items() if isinstance(item, dict) else ():
+        if isinstance(value, dict):
+            yield from _scalars(value, (*path, key))
+        elif not isinstance(value, list):
+            yield (*path, key), value
 
 
 def _date_within(length: str, expected: Any, actual: Any) -> bool:

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agent_eval.core.content import FunctionCall
+
+_DEEPEST = 50
+"""Maximum depth at which values are compared."""
 
 
 def _positions(items: Sequence[Hashable]) -> dict[Hashable, int]:
@@ -204,6 +208,17 @@ def _common_pairs(size: int, masks: Mapping[int, int]) -> Pairs:
 def in_any_order(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], same: Same) -> Pairs:
     """As many pairs as possible: a maximum matching of a bipartite graph, by augmenting paths (Berge, 1957)."""
     return matching(_candidates(expected, actual, same))
+
+
+def key_of(value: Any, depth: int = 0) -> Hashable:
+    """A hashable key: equal for equal JSON values (`1 == 1.0 == True`, keys in any order)."""
+    if depth > _DEEPEST:
+        return "…"
+    if isinstance(value, dict):
+        return frozenset((key, key_of(item, depth + 1)) for key, item in value.items())
+    if isinstance(value, list):
+        return tuple(key_of(item, depth + 1) for item in value)
+    return value if isinstance(value, Hashable) else repr(value)
 
 
 def matching(candidates: Sequence[Sequence[int]]) -> Pairs:

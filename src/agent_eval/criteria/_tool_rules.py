@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from agent_eval.core.invocation import BELOW, IntermediateData, Invocation, answered, contents_of, tool_calls
+from agent_eval.core.invocation import (
+    BELOW,
+    IntermediateData,
+    Invocation,
+    answered,
+    contents_of,
+    declared_tools,
+    tool_calls,
+)
 from agent_eval.core.reason import Reason
+from agent_eval.core.selectors import nearby
 from agent_eval.criteria._depth import with_hidden
 from agent_eval.criteria._differences import literal
 from agent_eval.criteria._explain import bounded, list_calls
@@ -39,14 +48,18 @@ class ToolRules:
         for rule in self.rules:
             kind, value = next(iter(rule.items()))
             turn = _broken_in(kind, value, steps, last)
+            was_called = kind == "success_before" and _broken_in("before", value, steps, last) is None
+            if turn is not None and was_called and _is_blind(conversation.actual):
+                return NotEvaluated.of("responses-not-visible")
             if turn is not None:
                 reason = Reason.of("tool-rule-broken", kind=kind, names=_names(value), count=_count(value))
                 broken.setdefault(turn, []).append((literal(rule), reason))
         lost = sum(map(len, broken.values()))
         score = (len(self.rules) - lost) / len(self.rules)
         scores = (*[None] * last, score)  # Of the whole conversation.
+        details = {"misspelt": misspelt} if (misspelt := self._misspelt(conversation)) else {}
         if score >= self.threshold:
-            return Scored(score=score, turn_scores=scores)
+            return Scored(score=score, turn_scores=scores, details=details)
         summary = Reason.of("tool-rules-kept", count=len(self.rules) - lost, total=len(self.rules))
         findings = [
             TurnFinding(
@@ -58,7 +71,19 @@ class ToolRules:
             )
             for turn, reasons in sorted(broken.items())
         ]
-        return Scored(score=score, turn_scores=scores, findings=tuple(findings))
+        return Scored(score=score, turn_scores=scores, findings=tuple(findings), details=details)
+
+    def _misspelt(self, conversation: Conversation) -> dict[str, str]:
+        """The names in the rules that no tool has, each with the tool that is almost called so."""
+        known = {name for turn in conversation.actual for name in declared_tools(turn.app_details)}
+        named = {name for rule in self.rules for value in rule.values() for name in _names(value)}
+        unknown = sorted(name for name in named if not any(fnmatchcase(tool, name) for tool in known))
+        return {name: near[0] for name in unknown if (near := nearby(name, known, count=1))}
+
+
+def _is_blind(turns: Sequence[Invocation]) -> bool:
+    """Whether no turn has a response, as some recordings: whether a call succeeded is not known."""
+    return not any(response is not None for turn in turns for _, response in answered(turn.intermediate_data))
 
 
 def _names_inner(rules: Sequence[Mapping[str, Any]]) -> bool:

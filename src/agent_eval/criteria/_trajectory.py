@@ -87,6 +87,8 @@ class PartialTrajectory:
     """Calls match only in the order of the eval file."""
     strict_args: bool = False
     """Args must be equal; otherwise the actual ones may have further keys, at any depth."""
+    args_credit: bool = False
+    """A call with other args counts by its share of equal ones."""
     rules: Mapping[str, Any] = field(default_factory=dict)
     name: str = "tool_trajectory_partial"
 
@@ -100,7 +102,8 @@ class PartialTrajectory:
         matched = (in_order if self.strict_order else in_any_order)(expected, actual, same)
         alignment = aligned(expected, actual, matched, same)
         longest = max(len(expected), len(actual))
-        score = len(matched) / longest if longest else 1.0
+        credit = sum(_share(expected[i], actual[j]) for i, j in alignment.changed) if self.args_credit else 0.0
+        score = (len(matched) + credit) / longest if longest else 1.0
         if score >= self.threshold:
             return score, None
         args = ArgsMatch.EXACT if self.strict_args else ArgsMatch.SUBSET
@@ -111,6 +114,12 @@ class PartialTrajectory:
             actual=list_calls(actual),
             why=explain_partial(alignment, expected, actual, args=args, ordered=self.strict_order),
         )
+
+
+def _share(expected: FunctionCall, actual: FunctionCall) -> float:
+    ours, theirs = expected.args or {}, settled(expected, actual) or {}
+    keys = ours.keys() | theirs.keys()
+    return sum(key in ours and key in theirs and ours[key] == theirs[key] for key in keys) / len(keys) if keys else 0.0
 
 
 def _same_strict(expected: FunctionCall, actual: FunctionCall) -> bool:

@@ -78,6 +78,7 @@ def _trajectory_partial(config: CriterionConfig) -> Criterion:
         threshold=config.bound,
         strict_order=config.options.get("strict_order", True),
         strict_args=config.options.get("strict_args", False),
+        args_credit=config.options.get("args_credit", False),
         rules=config.options.get("args", {}),
     )
 

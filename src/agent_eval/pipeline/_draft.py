@@ -158,6 +158,18 @@ _ENDS = {"agent-crash", "agent-protocol", "deadline"}
 """Kinds of errors with which a run may end the process that it shares."""
 
 
+def misspelt_tools(report: RunReport) -> list[str]:
+    """A warning for each name in `tool_rules` that is almost a tool's."""
+    from agent_eval.report.phrases import say
+
+    cases: dict[tuple[str, str], list[str]] = {}
+    for case in report.cases:
+        for metric in case.metrics:
+            for pair in metric.runs[0].details.get("misspelt", {}).items() if metric.runs else ():
+                cases.setdefault(pair, []).append(case.case_id)
+    return [say("tool-misspelt", wanted=name, got=near, cases=names) for (name, near), names in cases.items()]
+
+
 def died_with_others(report: RunReport) -> list[str]:
     """A warning of processes that died in runs that did not end them alone, unless a failed run explains it."""
     from agent_eval.report.phrases import say

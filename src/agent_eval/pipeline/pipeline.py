@@ -25,7 +25,7 @@ from agent_eval.pipeline._agents import agent_trees
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._causes import explain, toolset_warnings
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation, surroundings
-from agent_eval.pipeline._draft import Draft, died_with_others, draft_report, with_problems
+from agent_eval.pipeline._draft import Draft, died_with_others, draft_report, misspelt_tools, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, placed, plan_runs, policy_problems, written_directories
 from agent_eval.pipeline._part import (
     PartPlan,
@@ -282,7 +282,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         said = [reason.data.get("because") for reason in verdict.reasons]  # The first note of an advisory gate.
         worst = [text(note, branch) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
         report.warnings = worst + died_with_others(report)
-        report.warnings += toolset_warnings(report)
+        report.warnings += [*toolset_warnings(report), *misspelt_tools(report)]
         report.notices += [
             *pass_rates_notices(report.pass_rates),
             *spending(models, planned.bill, report, planned.parts),

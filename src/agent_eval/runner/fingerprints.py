@@ -24,7 +24,7 @@ from agent_eval.evalset.models import DEFAULT_JUDGE, CriterionConfig, EvalCase
 from agent_eval.simulation import simulator_options
 
 _LENGTH = 16
-_UNSET: Sequence[tuple[str, Any]] = (("args", {}), ("depth", "outer"))
+_UNSET: Sequence[tuple[str, Any]] = (("args", {}), ("depth", "outer"), ("args_credit", False))
 """Options of criteria, as if they were not there."""
 _MOST_IMPORTS = 5
 """Maximum number of re-exporting modules to follow to a function's definition."""

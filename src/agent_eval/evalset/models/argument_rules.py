@@ -107,6 +107,14 @@ _KEYS: Mapping[str, Callable[[Any], object]] = {
 }
 
 
+class RuleError(ValueError):
+    """A wrong rule, and the keys that lead to it."""
+
+    def __init__(self, message: str, *path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 def check_rules(value: Any) -> dict[str, Any]:
     """The rules of one tool by the path of its argument, as they are written; `ignore` for all of them.
 
@@ -121,7 +129,7 @@ def check_rules(value: Any) -> dict[str, Any]:
         try:
             _check(rule)
         except ValueError as error:
-            raise ValueError(f"has a wrong rule for `{path}`: {error}") from None
+            raise RuleError(f"has a wrong rule for `{path}`: {error}", str(path)) from None
     return dict(value)
 
 
@@ -143,13 +151,12 @@ def _by_tool(value: Any) -> dict[str, dict[str, Any]]:
     rules = {}
     for tool, of_tool in value.items():
         if not re.fullmatch(_TOOL, tool):
-            raise ValueError(
-                f"has a wrong name `{tool}`: write a tool, or e.g. `search#2` for expected call 2 of a turn"
-            )
+            hint = "write a tool, or e.g. `search#2` for expected call 2 of a turn"
+            raise RuleError(f"has a wrong name `{tool}`: {hint}", tool)
         try:
             rules[tool] = check_rules(of_tool)
         except ValueError as error:
-            raise ValueError(f"`{tool}` {error}") from None
+            raise RuleError(f"`{tool}` {error}", tool, *getattr(error, "path", ())) from None
     return rules
 
 

@@ -148,6 +148,8 @@ class PartialTrajectoryCriterion(_CallsCriterion):
     """Calls match only in the order of the eval file."""
     strict_args: bool = False
     """The args must be equal; otherwise the actual args may have further keys."""
+    args_credit: bool = False
+    """A call with other args counts by the share of those that are equal."""
 
 
 class ResponseSimilarityCriterion(BaseCriterion):

@@ -159,7 +159,9 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
         actual = _describe(_value_at(document.value, path))
         hint = _HINTS.get(to_snake(_last_key(path)).split("[")[0], _EXAMPLES[_EXPECTED[kind]])
         return document.error("wrong-type", f"{label} must be {_EXPECTED[kind]}, not {actual}.", path=path, hint=hint)
-    return document.error("invalid-value", f"{label} {_expectation(detail)}.", path=path, hint=_value_hint(detail))
+    inner = getattr(detail.get("ctx", {}).get("error"), "path", ())
+    message = f"{label} {_expectation(detail)}."
+    return document.error("invalid-value", message, path=(*path, *inner), hint=_value_hint(detail))
 
 
 def _expectation(detail: ErrorDetails) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.core.content import FunctionCall, text_of
-from agent_eval.core.invocation import Invocation, LostToolset, contents_of, hidden_calls, tool_calls
+from agent_eval.core.invocation import Invocation, LostToolset, contents_of, declared_tools, hidden_calls, tool_calls
 from agent_eval.gate.causes import _values as values
 from agent_eval.results import CauseData, Recording, RunError
 
@@ -125,10 +125,7 @@ def tools_of(recording: Recording) -> set[str]:
     names: set[str] = set()
     for turn in recording.all_turns:
         names.update(call.name or "" for call in tool_calls(turn.intermediate_data))
-        for agent in turn.app_details.agent_details.values() if turn.app_details is not None else ():
-            for tool in agent.tool_declarations:
-                declared = tool.get("function_declarations") if isinstance(tool, dict) else None
-                names.update(str(each.get("name")) for each in declared or () if isinstance(each, dict))
+        names.update(declared_tools(turn.app_details))
     return names
 
 

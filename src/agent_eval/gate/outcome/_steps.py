@@ -32,6 +32,7 @@ _OF_THE_CASE = frozenset(
             "calls-not-visible",
             "state-not-visible",
             "inner-calls-not-visible",
+            "responses-not-visible",
             "too-long",
             "too-deep",
         ),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
-from agent_eval.core.invocation import BELOW, Invocation, happened, hidden_calls, tool_calls
+from agent_eval.core.invocation import BELOW, AppDetails, Invocation, declared_tools, happened, hidden_calls, tool_calls
 from agent_eval.core.text import plural
 from agent_eval.criteria import align
 from agent_eval.report.html._packing import bounded_value, json_value, number, shown
@@ -223,20 +223,10 @@ def _requests(turn: Invocation, detail: CaseDetail) -> list[dict[str, Any]]:
         {
             "agent": shown(agent.name, _NAME),
             "instructions": shown(agent.instructions, detail.text),
-            "tools": [shown(name, _NAME) for name in _tool_names(agent.tool_declarations)],
+            "tools": [shown(name, _NAME) for name in declared_tools(AppDetails(agent_details={"": agent}))],
         }
         for agent in agents
     ]
-
-
-def _tool_names(declarations: Sequence[Any]) -> Iterator[str]:
-    for declaration in declarations:
-        value = declaration if isinstance(declaration, dict) else {}
-        functions = value.get("function_declarations", value.get("functionDeclarations"))
-        for function in functions if isinstance(functions, list) else ():
-            name = function.get("name") if isinstance(function, dict) else None
-            if isinstance(name, str):
-                yield name
 
 
 def excerpt_turns(conversation: ConversationReport) -> list[dict[str, Any]]:

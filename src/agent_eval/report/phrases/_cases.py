@@ -53,6 +53,10 @@ def calls_not_visible() -> str:
     )
 
 
+def responses_not_visible() -> str:
+    return "the recording has no tool responses, so it is not known whether a call succeeded. Use `before`"
+
+
 def inner_calls_not_visible() -> str:
     return (
         "the agent's server, or the recording, does not show calls inside of others, which `depth` or a rule counts. "

@@ -102,6 +102,11 @@ def journal_damaged(file: str, line: int) -> str:
     return f"{file} could not be read from line {line:,} on: runs are repeated"
 
 
+def tool_misspelt(wanted: str, got: str, cases: Sequence[str]) -> str:
+    where = f"{plural(len(cases), 'case')} ({listed(cases, MOST_NAMES)})"
+    return f"tool_rules name `{wanted}`, and the agent of {where} has no such tool. Did you mean `{got}`?"
+
+
 def answers_not_compared(kind: str) -> str:
     return f"The answers could not be compared with the base branch's ({kind})"
 

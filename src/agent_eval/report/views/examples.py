@@ -33,6 +33,8 @@ _BEFORE = 1
 _MOST_MADE = 6
 """Calls and responses, the last ones, where calls are not what is wrong."""
 _MOST_REMARKS = 3
+_BY_KEY = ("tool_rules", "final_session_state")
+"""Metrics whose findings are several, each about something else."""
 _ERROR = re.compile(r'\s*\{\s*"(?:error"|status": "error")', re.IGNORECASE)
 """How a tool's response begins that is an error (google-adk's convention)."""
 _RESPONSES = frozenset({"tool-error", "tool-empty", "tool-response"})
@@ -124,7 +126,8 @@ def example_of(case: CaseReport, cause: CauseReport | None = None, branch: str =
         calls = list(_calls(chosen.said, cause, branch, counts=counts))
     sides = [*calls, *_answers(chosen, errors), *errors]
     shown, left = _from_first_difference(sides)
-    remarks = tuple(_remarks(chosen))[:_MOST_REMARKS]
+    most = _MOST_ROWS if any(remark.summary.startswith(_BY_KEY) for remark in chosen.remarks) else _MOST_REMARKS
+    remarks = tuple(_remarks(chosen))[:most]
     if not any(side.wrong for side in shown) and not remarks:
         remarks = tuple(reason_lines(case))
     return Example(case=case, turn=chosen.said.turn, user=chosen.said.user, sides=shown, left_out=left, remarks=remarks)
@@ -218,7 +221,8 @@ def _errors(case: CaseReport, turn: int, last: int) -> Iterator[Side]:
 def _remarks(turn: TurnView) -> Iterator[str]:
     for remark in turn.remarks:
         if not _is_side(remark, turn):
-            first, *others = [shorten(unbroken(line), _REASON) for line in remark.details[:2]] or [""]
+            most = _MOST_ROWS if remark.summary.startswith(_BY_KEY) else 2
+            first, *others = [shorten(unbroken(line), _REASON) for line in remark.details[:most]] or [""]
             yield f"{remark.summary}: {first}" if first else remark.summary
             yield from others
 
