@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from agent_eval.core.text import plural, shorten
+from agent_eval.core.text import listed, plural, shorten
 from agent_eval.gate.outcome import change_counts
 from agent_eval.report.markup import baseline_sentence, code, commit, fence, html_prose, link, linked, place, prose
 from agent_eval.report.phrases import (
@@ -251,7 +251,7 @@ def summary_markdown(
             "notices": report.notices[: detail.listed],
             "files": report.files[: min(detail.listed, 200)],
             "more_files": max(len(report.files) - min(detail.listed, 200), 0),
-            "provenance": list(report.provenance.items())[: min(detail.listed, 10)],
+            "provenance": _provenance(report)[: min(detail.listed, 10)],
             "written": dict(list((files or {}).items())[: min(detail.listed, 10)]),
             "shortened": shortened,
         }
@@ -261,6 +261,19 @@ def summary_markdown(
     if text is not None:
         return text
     return f"## {_MARKS[content.status]} {prose(shorten(content.headline, 120))}\n"
+
+
+def _provenance(report: RunReport) -> list[tuple[str, str]]:
+    """What the agents run with; what all of several share without their names."""
+    agents: dict[tuple[str, str], list[str]] = {}
+    for key, value in report.provenance.items():
+        name, _, agent = key.partition(" (")
+        agents.setdefault((name, value), []).append(agent.removesuffix(")"))
+    count = max(map(len, agents.values()), default=0)
+    return [
+        (name if len(names) == count or not names[0] else f"{name} ({listed(names, 2)})", value)
+        for (name, value), names in agents.items()
+    ]
 
 
 def part_summary(report: RunReport) -> str:
