@@ -2,7 +2,8 @@
 
 python benchmarks/changed_answers.py [--seed N] [--pulls N] [--show]: the six agents of changed_answers.toml, whose
 tools and data are real code; a script stands for the model. The expectation of each case is one of its runs, as
-`agent-eval record` writes it. What a pull request changes is read by the gate's own functions.
+`agent-eval record` writes it. What a pull request changes is read by the gate's own functions. With --agent-python,
+some pull requests are whole runs of the gate instead, which must name the same cases.
 
 Planted: each change alone, in steady agents and in agents whose words differ from run to run. Unchanged: noisy agents,
 in pull requests that leave the agents as they are, or change their code without an effect.
@@ -11,9 +12,11 @@ in pull requests that leave the agents as they are, or change their code without
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
+import json
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import tomllib
@@ -33,6 +36,7 @@ from test_gate_cause_places import code_between
 from agent_eval.core.content import FunctionCall, FunctionResponse, Part
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.core.recording import Recording
+from agent_eval.evalset.models import EvalCase, EvalSet
 from agent_eval.gate.agent_diff import Diff, diff_of
 from agent_eval.gate.causes import CaseRuns
 from agent_eval.gate.changed_answers import changed_answers
@@ -335,13 +339,13 @@ SETTINGS = [Setting(rerun=rerun, runs=runs) for rerun in (True, False) for runs 
 
 
 def named(
-    base: Agent, head: Agent, change: Diff, setting: Setting, rng: random.Random, noise: Callable[[str], type[Noise]]
+    base: Agent, head: Agent, change: Diff, setting: Setting, rng: random.Random, noise: Mapping[str, type[Noise]]
 ) -> dict[str, str]:
     """The cases that are named in a pull request, with the first value."""
 
     def runs(agent: Agent, name: str, at: float, count: int) -> list[Recording]:
         starts = [at + rng.uniform(0, 600) for _ in range(count)]
-        return [run_of(agent, name, i, start, noise(name)(rng, start)) for i, start in enumerate(starts)]
+        return [run_of(agent, name, i, start, noise[name](rng, start)) for i, start in enumerate(starts)]
 
     there = NOW - (0 if setting.rerun else rng.uniform(0.1, 9) * DAY)
     sides = {
@@ -393,7 +397,7 @@ def measure_planted(agents: Agents, seed: int, *, show: bool) -> bool:
         assert shows, words
         for setting, noise in product(SETTINGS, (Noise, Wording)):
             rng = random.Random(f"{seed} {words} {setting} {noise.__name__}")
-            found = named(base, head, change, setting, rng, lambda _, noise=noise: noise)  # type: ignore[misc]
+            found = named(base, head, change, setting, rng, dict.fromkeys(base.cases, noise))
             column = f"{setting}, {'steady' if noise is Noise else 'other words'}"
             for row in (kind, "all"):
                 counts[row, column][0] += 1
@@ -479,7 +483,9 @@ def measure_unchanged(agents: Agents, seed: int, pulls: int, *, show: bool) -> b
         noisy = {*base.cases} if everywhere else {rng.choice([*base.cases])}
         for setting in SETTINGS:
             drawn = random.Random(f"{seed} {number} {setting}")
-            found = named(base, head, change, setting, drawn, lambda each: noise if each in noisy else Noise)  # noqa: B023
+            found = named(
+                base, head, change, setting, drawn, {each: noise if each in noisy else Noise for each in base.cases}
+            )
             for row in ("all", effectless, noise.__name__, "all cases noisy" if everywhere else "one case noisy"):
                 counts[row, str(setting)][0] += 1
                 counts[row, str(setting)][1] += bool(found)
@@ -493,15 +499,124 @@ def measure_unchanged(agents: Agents, seed: int, pulls: int, *, show: bool) -> b
     return all(hits <= GOAL_NOISE * total for total, hits in (counts["all", str(setting)] for setting in SETTINGS))
 
 
+# -- the same by whole runs of the gate
+
+MODEL = """import os
+import random
+
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+from . import script
+
+
+class Scripted(BaseLlm):
+    model: str = "scripted"
+
+    async def generate_content_async(self, llm_request, stream=False):
+        asked, results = "", []
+        for content in llm_request.contents:
+            for part in content.parts or []:
+                if part.function_response:
+                    results.append(part.function_response.response)
+                elif part.text and content.role == "user":
+                    asked, results = part.text, []
+        said = script.turn(asked, str(llm_request.config.system_instruction), results)
+        if isinstance(said, str):
+            first = random.choice({words}) if {noisy} else ""
+            parts = [types.Part(text=first + said)]
+        else:
+            parts = [types.Part(function_call=types.FunctionCall(name=name, args=args)) for name, args in said]
+        yield LlmResponse(content=types.Content(role="model", parts=parts))
+"""
+WORDS = ("Sure! ", "Of course. ", "Here is what I found: ", "Thanks for asking. ", "Good question! ", "Well, ", "Yes. ")
+CONFIG = '{"criteria": {"tool_trajectory_avg_score": 0.0, "response_match_score": 0.0}}'
+
+
+def git(root: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def named_by_the_gate(agents: Agents, base: Files, head: Files, root: Path, python: str, *, noisy: bool) -> set[str]:
+    """The cases that `agent-eval run` names in a repository with the agent."""
+    name = next(iter(base)).partition("/")[0]
+    steady = agents.of(base)
+    cases = [
+        EvalCase(eval_id=case_id, conversation=expected(run_of(steady, case_id, 0, NOW, Noise(random.Random(0), NOW))))
+        for case_id in steady.cases
+    ]
+    model = MODEL.replace("{words}", repr(WORDS)).replace("{noisy}", repr(noisy))
+    evals = EvalSet(eval_set_id=name, eval_cases=cases).model_dump_json(exclude_none=True, indent=1)
+    config = f'[agents]\n"evals/{name}.evalset.json" = "{name}"\n'
+    others = {f"{name}/__init__.py": "", f"{name}/model.py": model, f"evals/{name}.evalset.json": evals}
+    others |= {"evals/test_config.json": CONFIG, "agent-eval.toml": config, ".gitignore": "agent-eval-results\n"}
+    git(root, "init", "-q", "-b", "main")
+    for files in ({**base, **others}, head):
+        for path, text in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, "utf-8")
+        git(root, "add", "-A")
+        git(root, "commit", "-q", "--allow-empty", "-m", "x")
+        git(root, "branch", "-f", "after" if files is head else "before")
+    command = [sys.executable, "-m", "agent_eval", "run", "--base-ref", "before", "--baseline", "rerun"]
+    done = subprocess.run([*command, "--agent-python", python], cwd=root, capture_output=True, text=True)
+    results = json.loads((root / "agent-eval-results" / "results.json").read_text("utf-8"))
+    if results["verdict"] != "passed" or not results["comparison"]["compared"]:
+        raise RuntimeError(done.stdout + done.stderr)
+    return {each["eval_id"] for each in results["comparison"].get("changed_answers", ())}
+
+
+def measure_gate(agents: Agents, seed: int, python: str, folder: Path) -> bool:
+    """Compares some pull requests of each agent with whole runs; whether both name the same cases."""
+    rng = random.Random(seed)
+    pulls = [*planted()]
+    chosen = [
+        pull for name in AGENTS for pull in rng.sample([each for each in pulls if each[1].startswith(f"{name}/")], 2)
+    ]
+    rows = [(words, base, head, False) for _, words, base, head in chosen]
+    rows += [
+        (f"{name}: {way}", files_of(name), EFFECTLESS[way](files_of(name), name), True)
+        for name, way in zip(
+            AGENTS, ("other tool", "politeness", "guard", "refactoring", "log", "type hints"), strict=True
+        )
+    ]
+    agree = 0
+    for number, (words, base, head, noisy) in enumerate(rows):
+        root = folder / f"repository{number}"
+        root.mkdir()
+        seen = named_by_the_gate(agents, base, head, root, python, noisy=noisy)
+        here = {path: text for path, text in head.items() if path in base}
+        noise: type[Noise] = Wording if noisy else Noise
+        found = named(
+            agents.of(base),
+            agents.of(here),
+            diff(base, head),
+            SETTINGS[0],
+            rng,
+            dict.fromkeys(agents.of(base).cases, noise),
+        )
+        agree += seen == found.keys()
+        print(
+            f"  {words}: {len(seen)} cases named by the gate, {len(found)} here{'' if seen == found.keys() else ' (!)'}"
+        )
+    print(f"Whole runs: {agree} of {len(rows)} pull requests as here")
+    return agree == len(rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints both tables; 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pulls", type=int, default=600, help="pull requests that change nothing")
+    parser.add_argument("--agent-python", metavar="PYTHON", help="with google-adk: compare with whole runs of the gate")
     parser.add_argument("--show", action="store_true", help="print each miss")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         agents = Agents(Path(folder))
+        if options.agent_python:
+            return int(not measure_gate(agents, options.seed, options.agent_python, Path(folder)))
         met = [
             measure_planted(agents, options.seed, show=options.show),
             measure_unchanged(agents, options.seed, options.pulls, show=options.show),
