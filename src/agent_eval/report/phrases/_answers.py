@@ -11,7 +11,7 @@ from agent_eval.results import ChangedAnswer, ChangedValue
 
 _NOTHING = "nothing"
 _BRIEF, _LONG = 30, 200
-_MOST_NAMES = 3
+_MOST_NAMES = 2
 
 
 def sides(value: ChangedValue, limit: int = _LONG) -> tuple[str, str]:
@@ -21,17 +21,17 @@ def sides(value: ChangedValue, limit: int = _LONG) -> tuple[str, str]:
 
 
 def changed_place(value: ChangedValue) -> str:
-    """Where a value is: `answer`, `get_sales: thousand`, `get_sales(quarter)`."""
+    """Where a value is: `answer`, `get_sales.thousand`, `get_sales(quarter)`."""
     if value.kind == "answer":
         return f"answer of turn {value.turn + 1}" if value.turn else "answer"
     name = one_line(value.path)
     if value.kind == "call":
         return f"{one_line(value.tool)}({name})" if name else f"calls of {one_line(value.tool)}"
-    return f"{one_line(value.tool)}: {name}" if name else one_line(value.tool)
+    return f"{one_line(value.tool)}.{name}" if name else one_line(value.tool)
 
 
 def changed_lines(changed: ChangedAnswer, most: int = 5) -> list[str]:
-    """A line for each value, e.g. `get_sales: thousand: 150 → 0`."""
+    """A line for each value, e.g. `get_sales.thousand: 150 → 0`."""
     lines = [f"{changed_place(value)}: {' → '.join(sides(value))}" for value in changed.values[:most]]
     left = len(changed.values) - len(lines) + changed.more
     return [*lines, f"and {plural(left, 'more value')}"] if left > 0 else lines
