@@ -113,7 +113,7 @@ def case(case_id: str, runs: Sequence[Mapping[str, Any]], **more: Any) -> dict[s
     return {
         "id": case_id,
         **dict.fromkeys(("reason", "expected", "base_note", "history")),
-        **{name: [] for name in ("findings", "notes", "decision", "metrics")},
+        **{name: [] for name in ("findings", "notes", "decision", "metrics", "changed")},
         "runs": list(runs),
         "command": "agent-eval run evals/home.test.json",
         **more,

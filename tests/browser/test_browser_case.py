@@ -70,6 +70,24 @@ def differing() -> dict[str, Any]:
     )
 
 
+def changed_answer() -> dict[str, Any]:
+    """A case that passes and says something else than on the base branch."""
+    sides = {"head:0": ("0", 0), "base:0": ("150", 150)}
+    runs = [
+        samples.run(
+            key,
+            "passed",
+            [turn("Q2?", [samples.call("sales", {}), samples.response("sales", {"sum": sold})], f"It is {said}.")],
+        )
+        for key, (said, sold) in sides.items()
+    ]
+    changed = [
+        {"turn": 0, "kind": kind, "place": place, "before": "150", "after": "0"}
+        for kind, place in (("answer", "answer"), ("response", "sales.sum"))
+    ]
+    return samples.case("evals/home.test.json:q2", runs, changed=changed)
+
+
 def coin(now: str, base: str, **more: Any) -> dict[str, Any]:
     """A run that stands beside the base branch's second one, which ended otherwise."""
     ended = {"head:0": now, "base:0": now, "base:1": base}
@@ -124,6 +142,7 @@ VIEWS: Mapping[str, View] = {
     "case-without-recordings": View(cases=[samples.older_case()]),
     "case-removed": View(cases=[samples.case("evals/a.test.json:gone", [])], columns={"block": [-1], "removed": [1]}),
     "case-differing": View(cases=[differing()], unfolded=False),
+    "case-changed-answer": View(cases=[changed_answer()]),
     "case-fixed-perhaps": View(cases=[coin("passed", "failed", **TOO_FEW)]),
     "case-failed-as-before": View(cases=[coin("failed", "passed")]),
     "case-long": View(cases=[long_case()], unfolded=False),

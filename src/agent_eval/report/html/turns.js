@@ -117,19 +117,16 @@ function turnContent(conversation, i) {
   return [
     ...userMessage(turns, conversation.baseName),
     conversation.remarks(i),
-    changedList(conversation.changed.filter((value) => value.turn === i), conversation.baseName),
+    changedList(conversation.changed.filter((value) => value.turn === i)),
     turnTable(conversation, turns, i),
     !conversation.onPaper && (turns.now?.steps.length || turns.now?.spans?.length) ? aside(false, "timeline", () => [renderTimeline(turns.now)]) : null,
   ];
 }
 
-/**
- * @param {Conversation["changed"]} values
- * @param {string} baseName
- */
-function changedList(values, baseName) {
+/** @param {Conversation["changed"]} values */
+function changedList(values) {
   const line = (/** @type {Conversation["changed"][number]} */ value) => h("li", null, foreign(value.place, "strong"), " ", foreign(value.before, "mark", { class: "gone" }), " → ", foreign(value.after, "mark", { class: "new" }));
-  return values.length ? [h("p", { class: "label" }, "differs from ", foreign(baseName)), h("ul", { class: "remarks" }, values.map(line))] : null;
+  return values.length ? [h("p", { class: "label", text: "differs from the base branch" }), h("ul", { class: "remarks" }, values.map(line))] : null;
 }
 
 /**
