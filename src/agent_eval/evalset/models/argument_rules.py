@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from agent_eval.core.errors import AgentEvalError
 from agent_eval.core.patterns import bounded
 from agent_eval.core.selectors import nearby
 
@@ -107,7 +108,7 @@ _KEYS: Mapping[str, Callable[[Any], object]] = {
 }
 
 
-class RuleError(ValueError):
+class RuleError(AgentEvalError, ValueError):
     """A wrong rule, and the keys that lead to it."""
 
     def __init__(self, message: str, *path: str) -> None:
