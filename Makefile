@@ -30,10 +30,10 @@ WORKERS = $$(python3 -c "import os; print((os.cpu_count() or 2) * 2)")
 REPEATED = $(if $(filter true,$(CI)),--reruns 1 --rerun-show-tracebacks -raR)
 PARALLEL = env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(REPEATED) -n $(WORKERS)
 test: .venv/ready ## Unit and integration tests, with one version of google-adk
-	$(PARALLEL) --dist worksteal tests/unit tests/integration -m "not slow and not conformance and not nightly"
+	$(PARALLEL) --dist worksteal tests/scoring tests/agents tests/results tests/workbench tests/unit tests/integration -m "not slow and not conformance and not nightly"
 
 test-slow: .venv/ready ## The rest of them: older versions of google-adk, the sandbox, how processes end, environments
-	$(PARALLEL) --dist worksteal tests/unit tests/integration -m "slow and not conformance and not nightly"
+	$(PARALLEL) --dist worksteal tests/scoring tests/agents tests/results tests/workbench tests/unit tests/integration -m "slow and not conformance and not nightly"
 
 test-all: test test-slow crossings ## The three of them
 
@@ -59,7 +59,7 @@ lint: .venv/ready lint-page ## All static checks
 
 lint-page: $(PAGE_CHECKS)/node_modules/ready ## Checks of report.html's JavaScript only
 	$(PAGE_CHECKS)/node_modules/.bin/tsc -p $(PAGE_CHECKS)
-	$(PAGE_CHECKS)/node_modules/.bin/eslint --config $(PAGE_CHECKS)/eslint.config.js src/agent_eval/report/html
+	$(PAGE_CHECKS)/node_modules/.bin/eslint --config $(PAGE_CHECKS)/eslint.config.js src/agent-eval-results/agent_eval_results/report/html
 
 format: .venv/ready ## Format the code and apply automatic fixes
 	$(BIN)/ruff check --fix

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agent_eval.evalset.json import patched_text, replaced
+from agent_eval_scoring.evalset.json import patched_text, replaced
 
 CASES, FAILED = 1_000, 12
 SECONDS = 1.5

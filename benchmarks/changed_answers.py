@@ -33,16 +33,16 @@ from recording_samples import actual, recording
 from report_samples import case
 from test_gate_cause_places import code_between
 
-from agent_eval.core.content import FunctionCall, FunctionResponse, Part
-from agent_eval.core.invocation import IntermediateData, Invocation
-from agent_eval.core.recording import Recording
-from agent_eval.evalset.models import EvalCase, EvalSet
 from agent_eval.gate.agent_diff import Diff, diff_of
 from agent_eval.gate.causes import CaseRuns
 from agent_eval.gate.changed_answers import changed_answers
 from agent_eval.pipeline._agents import is_read
-from agent_eval.report.phrases import changed_lines
-from agent_eval.results import AgentFacts, AgentTree, Place, ToolFacts
+from agent_eval_results import AgentFacts, AgentTree, Place, ToolFacts
+from agent_eval_results.report.phrases import changed_lines
+from agent_eval_scoring.core.content import FunctionCall, FunctionResponse, Part
+from agent_eval_scoring.core.invocation import IntermediateData, Invocation
+from agent_eval_scoring.core.recording import Recording
+from agent_eval_scoring.evalset.models import EvalCase, EvalSet
 
 AGENTS: Mapping[str, Mapping[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 GOAL_NAMED, GOAL_NOISE = 0.95, 0.03

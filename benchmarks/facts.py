@@ -23,13 +23,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+sys.path.extend(map(str, (Path(__file__).parents[1] / "src").glob("*")))
 
-from agent_eval.core.content import model_message, user_message
-from agent_eval.core.invocation import Invocation
-from agent_eval.criteria import Conversation, Scored, build
-from agent_eval.evalset.models import CRITERION_MODELS, EvalCase
-from agent_eval.evalset.parse import criterion
+from agent_eval_scoring.core.content import model_message, user_message
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.criteria import Conversation, Scored, build
+from agent_eval_scoring.evalset.models import CRITERION_MODELS, EvalCase
+from agent_eval_scoring.evalset.parse import criterion
 
 TODAY: dict[str, dict[str, Any]] = {"response_match_score": {"threshold": 0.5}}
 AFTER = {

@@ -40,7 +40,7 @@ from gate_error_rates import insert, share
 from gate_runs import Done, Repository
 from pull_requests import Lab
 
-from agent_eval.results.report import CaseReport, RunReport
+from agent_eval_results.data.report import CaseReport, RunReport
 
 DOCS = Path(__file__).resolve().with_name("RESULTS.md")
 SEEDS = (1, 2, 3)

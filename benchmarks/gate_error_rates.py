@@ -33,9 +33,9 @@ import numpy as np
 from simulated_pulls import MIXES, Cell, Floats, World, play
 
 from agent_eval.gate.history.records import KEEP
-from agent_eval.results.exact_tests import wilson
-from agent_eval.results.history import CaseHistory, HistoryRecord, HistoryReport
-from agent_eval.results.trend import drift
+from agent_eval_results.data.exact_tests import wilson
+from agent_eval_results.data.history import CaseHistory, HistoryRecord, HistoryReport
+from agent_eval_results.data.trend import drift
 
 DOCS = Path(__file__).with_name("RESULTS.md")
 MEASURED = Path(__file__).with_suffix(".json")

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+sys.path.extend(map(str, (Path(__file__).parents[1] / "src").glob("*")))
 
 from agent_eval_workbench.calibration.judging import Pair, agreement, kappa_interval, kappa_of, tabulate
 

@@ -16,10 +16,10 @@ from typing import Any
 from environments import environment
 from report import make_results
 
-from agent_eval.core.content import text_of
-from agent_eval.core.files import read_lines
-from agent_eval.core.invocation import Invocation, tool_calls, tool_responses
-from agent_eval.results import BASELINE_RECORDINGS, FILES, Recording
+from agent_eval_results import BASELINE_RECORDINGS, FILES, Recording
+from agent_eval_scoring.core.content import text_of
+from agent_eval_scoring.core.files import read_lines
+from agent_eval_scoring.core.invocation import Invocation, tool_calls, tool_responses
 
 INSPECT = "inspect-ai==0.3.285"
 NODE_PACKAGES = ("@playwright/test@1.65.1", "allure@3.18.0")

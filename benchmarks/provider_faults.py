@@ -91,7 +91,9 @@ def run(cases: int, url: str, python: Path) -> tuple[float, int, Counter[str]]:
     """One run of the gate: seconds, exit code, and what became of the cases."""
     with tempfile.TemporaryDirectory() as folder:
         workspace = weather_workspace(Path(folder) / "work", cases=cases)
-        environment = base_environment(Path(folder), PYTHONPATH=str(PROJECT / "src"), GOOGLE_GEMINI_BASE_URL=url)
+        environment = base_environment(
+            Path(folder), PYTHONPATH=":".join(map(str, PROJECT.glob("src/*"))), GOOGLE_GEMINI_BASE_URL=url
+        )
         command = [sys.executable, "-m", "agent_eval", "run", "--agent", "gemini_weather"]
         command += ["--agent-python", str(python), "--turn-timeout", str(TURN_TIMEOUT)]
         begun = time.monotonic()

@@ -19,15 +19,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
-from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions, ServerSpec
-from agent_eval.agents.host import HostSpec, ModelOutages
-from agent_eval.agents.protocol import SessionRequest
-from agent_eval.agents.registry import driver_of
-from agent_eval.agents.sandbox import Sandbox
-from agent_eval.core.content import text_of, user_message
-from agent_eval.core.limiter import Limiter
-from agent_eval.core.masking import Masker
+from agent_eval_agents.adk._driver import RETRY_OPTIONS, AdkAgent
+from agent_eval_agents.driver import AgentSpec, DriverContext, RemoteOptions, ServerSpec
+from agent_eval_agents.host import HostSpec, ModelOutages
+from agent_eval_agents.protocol import SessionRequest
+from agent_eval_agents.registry import driver_of
+from agent_eval_agents.sandbox import Sandbox
+from agent_eval_scoring.core.content import text_of, user_message
+from agent_eval_scoring.core.limiter import Limiter
+from agent_eval_scoring.core.masking import Masker
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "home_automation"
 GOAL_MS = 30.0

@@ -17,12 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
-from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents
-from agent_eval.evalset.models import EvalCase
-from agent_eval.report.html import folder_source, write_page
-from agent_eval.report.views import Links
-from agent_eval.results import (
+from agent_eval_results import (
     BASELINE_RECORDINGS,
     FILES,
     CaseReport,
@@ -35,6 +30,11 @@ from agent_eval.results import (
     TurnEvidence,
     write_lines,
 )
+from agent_eval_results.report.html import folder_source, write_page
+from agent_eval_results.report.views import Links
+from agent_eval_scoring.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
+from agent_eval_scoring.core.invocation import Invocation, InvocationEvent, InvocationEvents
+from agent_eval_scoring.evalset.models import EvalCase
 
 WORDS = (Path(__file__).parent.parent / "docs" / "statistics.md").read_text("utf-8").split()
 

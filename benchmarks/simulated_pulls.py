@@ -18,8 +18,8 @@ from agent_eval.gate.regression.retrial import Retrial, outcomes
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, MetricRule, Outcome, Rules, usual_extra_runs
 from agent_eval.gate.stats.samples import CaseEvidence, Series
-from agent_eval.results import PASS
-from agent_eval.results.decision import DecisionReport
+from agent_eval_results import PASS
+from agent_eval_results.data.decision import DecisionReport
 
 Rng = np.random.Generator
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

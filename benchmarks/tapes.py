@@ -22,12 +22,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
-from agent_eval.agents.host import HostSpec, ModelOutages
-from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
-from agent_eval.agents.protocol import Look, SessionRequest, SoFar
-from agent_eval.agents.sandbox import Sandbox
-from agent_eval.agents.tapes import (
+from agent_eval_agents.adk._driver import RETRY_OPTIONS, AdkAgent
+from agent_eval_agents.host import HostSpec, ModelOutages
+from agent_eval_agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval_agents.protocol import Look, SessionRequest, SoFar
+from agent_eval_agents.sandbox import Sandbox
+from agent_eval_agents.tapes import (
     Mode,
     RecordedCall,
     Tape,
@@ -39,9 +39,9 @@ from agent_eval.agents.tapes import (
     tape_path,
     write_tape,
 )
-from agent_eval.core.content import text_of, user_message
-from agent_eval.core.limiter import Limiter
-from agent_eval.core.masking import Masker
+from agent_eval_scoring.core.content import text_of, user_message
+from agent_eval_scoring.core.limiter import Limiter
+from agent_eval_scoring.core.masking import Masker
 
 NOISY = """
 import random

@@ -34,7 +34,7 @@ from agent_eval.gate.regression.gathering import Before
 from agent_eval.gate.regression.retrial import Retrial
 from agent_eval.gate.stats.decision import Rules, usual_extra_runs
 from agent_eval.gate.stats.samples import CaseEvidence, Series
-from agent_eval.results import PASS
+from agent_eval_results import PASS
 
 DOCS = Path(__file__).with_name("RESULTS.md")
 MEASURED = Path(__file__).with_suffix(".jsonl")

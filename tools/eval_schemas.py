@@ -20,9 +20,9 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from agent_eval.agents.tapes import Tape
-from agent_eval.core.invocation import MEASURED, Invocation, InvocationEvent
-from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalCase, EvalSet
+from agent_eval_agents.tapes import Tape
+from agent_eval_scoring.core.invocation import MEASURED, Invocation, InvocationEvent
+from agent_eval_scoring.evalset.models import CRITERION_MODELS, ConfigFile, EvalCase, EvalSet
 
 _BASE = "https://raw.githubusercontent.com/org/agent-eval-action/v1/schemas/"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -116,7 +116,7 @@ def check(root: Path, version: str) -> None:
     """
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise Refused(f"`{version}` is not a version: X.Y.Z is expected")
-    source = "src/agent_eval/__init__.py"
+    source = "src/agent-eval-action/agent_eval/__init__.py"
     if f'__version__ = "{version}"' not in (root / source).read_text("utf-8").splitlines():
         raise Refused(f"{source} has another version; set __version__ and merge that first")
     changes(root, version)

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_eval.report.html import PageSource, folder_source, write_page
-from agent_eval.report.views import Links
-from agent_eval.results import FILES, RunReport
+from agent_eval_results import FILES, RunReport
+from agent_eval_results.report.html import PageSource, folder_source, write_page
+from agent_eval_results.report.views import Links
 
 ROOT = Path(__file__).resolve().parent.parent
 LINKS = Links(
@@ -25,7 +25,7 @@ LINKS = Links(
 
 
 def samples() -> Mapping[str, PageSource]:
-    """The reports of tests/unit/report_samples.py."""
+    """The reports of tests/results/report_samples.py."""
     sys.path.insert(0, str(ROOT / "tests" / "unit"))
     from report_samples import SAMPLES
 

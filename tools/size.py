@@ -40,7 +40,7 @@ def size_of(source: str) -> tuple[int, int]:
 def measured(root: Path) -> dict[str, int]:
     """What the budgets limit, by the names that they have in pyproject.toml."""
     sizes = _sizes(root / "src")
-    gate = [lines for path, (lines, _) in sizes.items() if path.parts[0] == "agent_eval"]
+    gate = [lines for path, (lines, _) in sizes.items() if "agent_eval" in path.parts]
     return {
         "gate-lines": sum(gate),
         "lines": sum(lines for lines, _ in sizes.values()),

@@ -28,9 +28,9 @@ sys.path.insert(0, str(HERE.parents[1] / "tests" / "unit"))
 from comparison_samples import mixed, one_cause  # noqa: E402 - importable through the path above
 from report_samples import failed  # noqa: E402
 
-from agent_eval.report.renderers import comment_markdown, summary_markdown  # noqa: E402
-from agent_eval.report.renderers._console import console as console_text  # noqa: E402
-from agent_eval.report.views import Links  # noqa: E402
+from agent_eval_results.report.renderers import comment_markdown, summary_markdown  # noqa: E402
+from agent_eval_results.report.renderers._console import console as console_text  # noqa: E402
+from agent_eval_results.report.views import Links  # noqa: E402
 
 STYLE = """
 body { font: 15px/1.5 "DejaVu Sans", "Noto Color Emoji", "WenQuanYi Micro Hei", sans-serif; color: #1f2328; }

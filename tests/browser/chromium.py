@@ -101,7 +101,9 @@ def functions(browser: Browser) -> Iterator[Callable[..., Page]]:
     def loaded(*names: str) -> Page:
         page = context.new_page()
         for name in names:
-            page.add_script_tag(content=resources.files("agent_eval.report.html").joinpath(name).read_text("utf-8"))
+            page.add_script_tag(
+                content=resources.files("agent_eval_results.report.html").joinpath(name).read_text("utf-8")
+            )
         return page
 
     yield loaded

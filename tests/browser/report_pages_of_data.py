@@ -17,7 +17,7 @@ from urllib.parse import quote
 from report_pages import samples
 from upload_server import Reply, UploadServer, upload_server
 
-from agent_eval.report.html import PageSource, write_page
+from agent_eval_results.report.html import PageSource, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -17,7 +17,7 @@ from case_samples import call, response, turn
 from chromium import STILL, check_view
 from report_pages_of_data import Visit, page_of_data
 
-from agent_eval.evalset.models import EvalCase
+from agent_eval_scoring.evalset.models import EvalCase
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator

@@ -13,7 +13,7 @@ from hostile_samples import AUDIT, CORPUS, NAUGHTY, OVERFLOWING, VIEWS, forbidde
 from report_pages import samples
 from report_pages_of_data import CASE_VIEW, page_of_report, served_page
 
-from agent_eval.report.views import visible
+from agent_eval_results.report.views import visible
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from report_pages import samples
 from report_pages_of_data import Visit, data_of_page, page_of_data, page_of_report
 from script_samples import SCRIPTS, page_of_script
 
-from agent_eval.report.views import visible
+from agent_eval_results.report.views import visible
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -101,7 +101,7 @@ def test_score__is_never_rounded_across_its_threshold(search_page: Page, score: 
         ]
 
 
-# Word differences of the report page: src/agent_eval/report/html/diff.js in a real browser.
+# Word differences of the report page: src/agent-eval-results/agent_eval_results/report/html/diff.js in a real browser.
 
 
 PAIRS = 15

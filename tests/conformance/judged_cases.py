@@ -16,8 +16,8 @@ from typing import Any
 
 from fake_gemini.questions import material, recognised
 
-from agent_eval.criteria.judged.quality import JUDGE_SPECS
-from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest, ModelUsage
+from agent_eval_scoring.criteria.judged.quality import JUDGE_SPECS
+from agent_eval_scoring.models.protocol import ModelFailure, ModelReply, ModelRequest, ModelUsage
 
 TYPES = {
     "rubric_based_final_response_quality_v1": "FINAL_RESPONSE_QUALITY",

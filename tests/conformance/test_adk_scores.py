@@ -20,21 +20,21 @@ from gate_runs import program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_eval.agents.adk.events import answered_agent, to_invocation
-from agent_eval.agents.host import PROGRAM, HostSpec
-from agent_eval.agents.host.metric_hosts import MetricHosts
-from agent_eval.agents.messages import TurnFacts
-from agent_eval.core.content import Content, user_message
-from agent_eval.core.invocation import Invocation, adk_value
-from agent_eval.core.reason import Reason
-from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
-from agent_eval.criteria.custom import CustomMetric
-from agent_eval.criteria.efficiency import durations, token_usage
-from agent_eval.criteria.registry import INFORMATIONAL, build
-from agent_eval.evalset.models.personas import PERSONAS
-from agent_eval.evalset.models.schema import CriterionConfig, EvalCase, MatchType
-from agent_eval.report.phrases import evidence_line
-from agent_eval.simulation._prompt import as_text, lines
+from agent_eval_agents.adk.events import answered_agent, to_invocation
+from agent_eval_agents.host import PROGRAM, HostSpec
+from agent_eval_agents.host.metric_hosts import MetricHosts
+from agent_eval_agents.messages import TurnFacts
+from agent_eval_results.report.phrases import evidence_line
+from agent_eval_scoring.core.content import Content, user_message
+from agent_eval_scoring.core.invocation import Invocation, adk_value
+from agent_eval_scoring.core.reason import Reason
+from agent_eval_scoring.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
+from agent_eval_scoring.criteria.custom import CustomMetric
+from agent_eval_scoring.criteria.efficiency import durations, token_usage
+from agent_eval_scoring.criteria.registry import INFORMATIONAL, build
+from agent_eval_scoring.evalset.models.personas import PERSONAS
+from agent_eval_scoring.evalset.models.schema import CriterionConfig, EvalCase, MatchType
+from agent_eval_scoring.simulation._prompt import as_text, lines
 
 # Every deterministic score, turn by turn, against google-adk[eval] on random input. `==`, not `approx`.
 

@@ -22,15 +22,15 @@ from judged_cases import (
     find_rows,
 )
 
-from agent_eval.core.invocation import Invocation
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result
-from agent_eval.criteria.judged.judge import Judge
-from agent_eval.criteria.judged.quality import JUDGE_SPECS
-from agent_eval.criteria.registry import build
-from agent_eval.evalset.models.criteria import CRITERION_MODELS
-from agent_eval.evalset.models.schema import EvalCase
-from agent_eval.evalset.parse.criteria import criterion
-from agent_eval.models.protocol import Model
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.criteria.base import Conversation, NotEvaluated, Result
+from agent_eval_scoring.criteria.judged.judge import Judge
+from agent_eval_scoring.criteria.judged.quality import JUDGE_SPECS
+from agent_eval_scoring.criteria.registry import build
+from agent_eval_scoring.evalset.models.criteria import CRITERION_MODELS
+from agent_eval_scoring.evalset.models.schema import EvalCase
+from agent_eval_scoring.evalset.parse.criteria import criterion
+from agent_eval_scoring.models.protocol import Model
 
 pytestmark = pytest.mark.conformance
 

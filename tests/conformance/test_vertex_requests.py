@@ -13,17 +13,17 @@ import pytest
 from adk_reference import Reference
 from fake_gemini.evaluation import EvaluationRequest, FakeEvaluation
 
-from agent_eval.core.invocation import Invocation
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored
-from agent_eval.criteria.judged.judge import Judge
-from agent_eval.criteria.registry import build
-from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS
-from agent_eval.evalset.models.schema import EvalCase
-from agent_eval.evalset.parse.criteria import criterion
-from agent_eval.models.pool import open_models
-from agent_eval.models.settings import ModelSettings
-from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
-from agent_eval.net.retry import Retry
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.criteria.base import Conversation, NotEvaluated, Result, Scored
+from agent_eval_scoring.criteria.judged.judge import Judge
+from agent_eval_scoring.criteria.registry import build
+from agent_eval_scoring.evalset.models.criteria import CRITERION_MODELS, METRICS
+from agent_eval_scoring.evalset.models.schema import EvalCase
+from agent_eval_scoring.evalset.parse.criteria import criterion
+from agent_eval_scoring.models.pool import open_models
+from agent_eval_scoring.models.settings import ModelSettings
+from agent_eval_scoring.models.vertex_eval import JUDGED_BY_SERVICE
+from agent_eval_scoring.net.retry import Retry
 
 pytestmark = pytest.mark.conformance
 

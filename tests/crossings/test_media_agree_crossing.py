@@ -29,16 +29,22 @@ from agent_eval.api import CaseResult, EngineOutcome, EvalResult
 from agent_eval.gate.verdict import with_missing_parts, without_comparison
 from agent_eval.pipeline._part import part_verdict
 from agent_eval.pytest_plugin._outcomes import outcome_in, session_fails, write_summary
-from agent_eval.report.html import PageSource
-from agent_eval.report.html._case import PageCase
-from agent_eval.report.html._index import Index
-from agent_eval.report.html._source import Facts, plans
-from agent_eval.report.renderers import annotation_commands, comment_markdown, console, junit_xml, summary_markdown
-from agent_eval.report.renderers.outputs import output_values
-from agent_eval.report.renderers.results_json import results_json
-from agent_eval.results import SHARD_MISSING, WITHOUT_KEY, CaseReport, MergeReport, Origin, RunError, RunReport
-from agent_eval.results.comparison import BaselineReport
-from agent_eval.results.report import Reason, SelectionReport, ShardReport, TargetReport
+from agent_eval_results import SHARD_MISSING, WITHOUT_KEY, CaseReport, MergeReport, Origin, RunError, RunReport
+from agent_eval_results.data.comparison import BaselineReport
+from agent_eval_results.data.report import Reason, SelectionReport, ShardReport, TargetReport
+from agent_eval_results.report.html import PageSource
+from agent_eval_results.report.html._case import PageCase
+from agent_eval_results.report.html._index import Index
+from agent_eval_results.report.html._source import Facts, plans
+from agent_eval_results.report.renderers import (
+    annotation_commands,
+    comment_markdown,
+    console,
+    junit_xml,
+    summary_markdown,
+)
+from agent_eval_results.report.renderers.outputs import output_values
+from agent_eval_results.report.renderers.results_json import results_json
 
 CASE, OTHER = "lamp_off", "door_shut"
 """The case that a cell is about, and the one beside it. Nine others pass."""

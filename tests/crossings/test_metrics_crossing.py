@@ -22,9 +22,9 @@ from crossing_table import Cell, Impossible, Row, Table
 from fake_gemini import Answer, FakeGemini, GenerateRequest
 from gate_runs import Done, Repository, patience
 
-from agent_eval.evalset.models import METRICS
-from agent_eval.evalset.models.criteria import Family
-from agent_eval.results.report import CaseReport, RunReport, RunScore
+from agent_eval_results.data.report import CaseReport, RunReport, RunScore
+from agent_eval_scoring.evalset.models import METRICS
+from agent_eval_scoring.evalset.models.criteria import Family
 
 # Runs of the gate on the fixture agent `newsroom`: with each google-adk, through each driver.
 

@@ -37,7 +37,7 @@ from judged_gate import KEY, MORE, Judge
 from loopback import Answer, Handler, Request, loopback
 from recorded_evals import WITHOUT_PLUGINS
 
-from agent_eval.results import MetricReport, RunReport
+from agent_eval_results import MetricReport, RunReport
 
 # The services of a run, servers that work until their outage: models, a remote agent, an MCP server.
 

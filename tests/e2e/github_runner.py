@@ -22,7 +22,7 @@ from base_repos import new_repo
 from container_engine import REPOSITORY, Engine
 from runner_log import Command, commands_in, outputs_in
 
-from agent_eval.agents.sandbox.uids import STATE_DIR
+from agent_eval_agents.sandbox.uids import STATE_DIR
 
 RUNNER_USER = (1001, 118)
 """Whom the workspace belongs to on a hosted runner (`runner:docker`)."""

@@ -20,9 +20,9 @@ from github_runner import SECRETS, Finished, Runner
 from lxml import etree
 
 import agent_eval
-from agent_eval.agents.sandbox.uids import STATE_DIR
-from agent_eval.report.renderers.outputs import FILE_OUTPUTS, OUTPUTS
-from agent_eval.results import JOURNAL
+from agent_eval_agents.sandbox.uids import STATE_DIR
+from agent_eval_results import JOURNAL
+from agent_eval_results.report.renderers.outputs import FILE_OUTPUTS, OUTPUTS
 
 # The gate in the container, started as GitHub starts it: exit codes and everything that is printed.
 

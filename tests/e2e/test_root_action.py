@@ -15,8 +15,8 @@ from container_workflows import ACTION, gate_stand_in, replaced_actions, run_act
 from fake_github import FakeGitHub
 from recorded_evals import AGENT, write_evals
 
-from agent_eval.report.renderers.outputs import OUTPUTS
 from agent_eval.settings import SETTINGS
+from agent_eval_results.report.renderers.outputs import OUTPUTS
 
 # `uses: org/agent-eval-action@v1`, by act without a container: our file is real, what it uses are stand-ins.
 #

@@ -11,7 +11,7 @@ from typing import Any
 
 from loopback import Answer, Request, loopback
 
-from agent_eval.agents.a2a._dialect import V03, V1, Dialect
+from agent_eval_agents.a2a._dialect import V03, V1, Dialect
 
 Json = dict[str, Any]
 Step = Any

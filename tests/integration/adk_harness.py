@@ -14,12 +14,12 @@ from typing import Any, Protocol, TypeVar
 import pytest
 from adk_envs import FIXTURES, adk_python
 
-from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
-from agent_eval.agents.host import HostSpec, ModelOutages
-from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
-from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner, Session, SessionRequest
-from agent_eval.agents.sandbox.spawn import Sandbox
-from agent_eval.agents.tapes import (
+from agent_eval_agents.adk._driver import RETRY_OPTIONS, AdkAgent
+from agent_eval_agents.host import HostSpec, ModelOutages
+from agent_eval_agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval_agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner, Session, SessionRequest
+from agent_eval_agents.sandbox.spawn import Sandbox
+from agent_eval_agents.tapes import (
     Mode,
     Order,
     Tape,
@@ -30,10 +30,10 @@ from agent_eval.agents.tapes import (
     tape_of,
     tape_text,
 )
-from agent_eval.core.content import user_message
-from agent_eval.core.invocation import Invocation, InvocationEvents, tool_responses
-from agent_eval.core.limiter import Limiter
-from agent_eval.core.masking import Masker
+from agent_eval_scoring.core.content import user_message
+from agent_eval_scoring.core.invocation import Invocation, InvocationEvents, tool_responses
+from agent_eval_scoring.core.limiter import Limiter
+from agent_eval_scoring.core.masking import Masker
 
 
 class Conversable(Protocol):

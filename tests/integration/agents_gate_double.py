@@ -9,9 +9,9 @@ import os
 import sys
 from pathlib import Path
 
-from agent_eval.agents.sandbox.forwarding import allow_list
-from agent_eval.agents.sandbox.isolation import isolated
-from agent_eval.agents.sandbox.spawn import Sandbox, kill_group
+from agent_eval_agents.sandbox.forwarding import allow_list
+from agent_eval_agents.sandbox.isolation import isolated
+from agent_eval_agents.sandbox.spawn import Sandbox, kill_group
 
 
 async def start(sandbox: Sandbox, cwd: Path, argv: list[str]) -> None:

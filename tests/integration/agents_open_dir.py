@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.agents.sandbox.sealing import blocked_at
-from agent_eval.agents.sandbox.spawn import Account
+from agent_eval_agents.sandbox.sealing import blocked_at
+from agent_eval_agents.sandbox.spawn import Account
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a process as another user")
 

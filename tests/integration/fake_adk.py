@@ -14,12 +14,12 @@ from typing import Any
 from adk_harness import started
 from loopback import Answer, Request, loopback
 
-from agent_eval.agents.adk_rest.agent import AdkRestAgent
-from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
-from agent_eval.agents.http.failures import ServerProcess
-from agent_eval.agents.sandbox import Sandbox
-from agent_eval.core.limiter import Limiter
-from agent_eval.core.masking import Masker
+from agent_eval_agents.adk_rest.agent import AdkRestAgent
+from agent_eval_agents.driver import AgentSpec, DriverContext, RemoteOptions
+from agent_eval_agents.http.failures import ServerProcess
+from agent_eval_agents.sandbox import Sandbox
+from agent_eval_scoring.core.limiter import Limiter
+from agent_eval_scoring.core.masking import Masker
 
 Turn = Callable[[Request, Answer], Awaitable[None]]
 _SESSIONS = re.compile(r"/apps/weather/users/([^/]+)/sessions")

@@ -25,10 +25,10 @@ import host_forks
 from adk_envs import FIXTURES, adk_python
 
 from agent_eval import __version__
-from agent_eval.core.recording import Recording
-from agent_eval.report.phrases import headline
-from agent_eval.report.views import view_of
-from agent_eval.results.report import RunReport
+from agent_eval_results.data.report import RunReport
+from agent_eval_results.report.phrases import headline
+from agent_eval_results.report.views import view_of
+from agent_eval_scoring.core.recording import Recording
 
 MARK = "GATE_TEST_MARK"
 AGENT_EVAL = (sys.executable, "-m", "agent_eval")

@@ -135,7 +135,7 @@ def _import_everything() -> None:
                     importlib.import_module(module.name)
     for name in _LAZY:
         importlib.import_module(name)
-    from agent_eval.report.renderers import environment
+    from agent_eval_results.report.renderers import environment
 
     templates = environment()
     for name in templates.list_templates():

@@ -57,7 +57,7 @@ def _server(python: str, owner: int) -> str:
     import atexit
     import subprocess
 
-    from agent_eval.agents.host import PROGRAM
+    from agent_eval_agents.host import PROGRAM
 
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("")  # Linux chooses an abstract address.

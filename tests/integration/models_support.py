@@ -10,10 +10,10 @@ from typing import Any
 from fake_gemini import Answer, FakeGemini, GenerateRequest
 from upload_server import Reply
 
-from agent_eval.models.pool import ModelPool, open_models
-from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest
-from agent_eval.models.settings import ModelSettings
-from agent_eval.net.retry import Retry
+from agent_eval_scoring.models.pool import ModelPool, open_models
+from agent_eval_scoring.models.protocol import ModelFailure, ModelReply, ModelRequest
+from agent_eval_scoring.models.settings import ModelSettings
+from agent_eval_scoring.net.retry import Retry
 
 MODEL = "gemini-2.5-flash"
 SCHEMA = {

@@ -17,15 +17,15 @@ from gate_runs import patience
 from golden_files import check
 from loopback import loopback
 
-from agent_eval.agents.a2a import agent as a2a_module
-from agent_eval.agents.a2a._dialect import ADK_EXTENSION
-from agent_eval.agents.a2a.agent import A2aAgent
-from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
-from agent_eval.core.content import Content, FunctionResponse, Part, user_message
-from agent_eval.core.invocation import Invocation
-from agent_eval.core.masking import Masker
-from agent_eval.core.problem import docs_page
-from agent_eval.simulation import with_call_ids
+from agent_eval_agents.a2a import agent as a2a_module
+from agent_eval_agents.a2a._dialect import ADK_EXTENSION
+from agent_eval_agents.a2a.agent import A2aAgent
+from agent_eval_agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
+from agent_eval_scoring.core.content import Content, FunctionResponse, Part, user_message
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.core.masking import Masker
+from agent_eval_scoring.core.problem import docs_page
+from agent_eval_scoring.simulation import with_call_ids
 
 SECRET = "hunter2"
 RESPONSE_SAID = Content(role="user", parts=[Part(function_response=FunctionResponse(name="roll", response={"n": 5}))])

@@ -21,9 +21,9 @@ from gate_runs import AGENT_EVAL, Call, Repository, eval_case, program
 from golden_files import check
 from pty_terminal import Terminal, on_terminal
 
-from agent_eval.core.content import FunctionCall, FunctionResponse, model_message, user_message
-from agent_eval.core.invocation import IntermediateData, Invocation
-from agent_eval.results import Recording, RunError
+from agent_eval_results import Recording, RunError
+from agent_eval_scoring.core.content import FunctionCall, FunctionResponse, model_message, user_message
+from agent_eval_scoring.core.invocation import IntermediateData, Invocation
 
 # Repositories with eval files, and recordings of an agent that did something else than they expect.
 

@@ -19,11 +19,11 @@ from adk_harness import failure, failure_lines, make, pid, request, running, say
 from gate_runs import is_gone, patience, wait_until
 from golden_files import check
 
-from agent_eval.agents.adk._driver import AdkAgent
-from agent_eval.agents.messages import AgentDescribed
-from agent_eval.agents.protocol import AgentFailure, FailureKind
-from agent_eval.core.content import text_of, user_message
-from agent_eval.core.invocation import InvocationEvents, tool_calls, tool_responses
+from agent_eval_agents.adk._driver import AdkAgent
+from agent_eval_agents.messages import AgentDescribed
+from agent_eval_agents.protocol import AgentFailure, FailureKind
+from agent_eval_scoring.core.content import text_of, user_message
+from agent_eval_scoring.core.invocation import InvocationEvents, tool_calls, tool_responses
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SECRET = "s3cret-value-of-the-job"
@@ -166,7 +166,7 @@ async def test_faults__a_host_ends_when_the_gate_is_gone(tmp_path: Path, seen_fr
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from pathlib import Path\n"
         "from adk_harness import make, request\n"
-        "from agent_eval.core.content import user_message\n"
+        "from agent_eval_scoring.core.content import user_message\n"
         "async def main():\n"
         f"    agent = make('faults', Path({str(tmp_path / 'logs')!r}))\n"
         "    await agent.start()\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 from adk_envs import adk_python
 from evalset_samples import loaded
 
-from agent_eval.agents.discovery.locate import choose_agents
-from agent_eval.agents.host import PROGRAM
+from agent_eval_agents.discovery.locate import choose_agents
+from agent_eval_agents.host import PROGRAM
 
 AGENT = "from google.adk.agents import BaseAgent\n{0}root_agent = BaseAgent(name='{1}')\n"
 RIGHT, WRONG = AGENT.format("", "right"), AGENT.format("", "wrong")

@@ -23,13 +23,13 @@ from adk_harness import failure, headline, make, pid, request, running, say, sta
 from gate_runs import is_gone, patience, wait_until
 from golden_files import check
 
-from agent_eval.agents.adk import _driver, _slots
-from agent_eval.agents.host.connection import Connection, ConnectionLost, ProtocolError, RemoteError
-from agent_eval.agents.protocol import AgentFailure, FailureKind
-from agent_eval.agents.sandbox.spawn import Sandbox, agent_account
-from agent_eval.core.content import text_of, user_message
-from agent_eval.core.invocation import tool_responses
-from agent_eval.core.masking import Masker
+from agent_eval_agents.adk import _driver, _slots
+from agent_eval_agents.host.connection import Connection, ConnectionLost, ProtocolError, RemoteError
+from agent_eval_agents.protocol import AgentFailure, FailureKind
+from agent_eval_agents.sandbox.spawn import Sandbox, agent_account
+from agent_eval_scoring.core.content import text_of, user_message
+from agent_eval_scoring.core.invocation import tool_responses
+from agent_eval_scoring.core.masking import Masker
 
 # What is loaded as an agent, how it finds its modules, its settings and its session.
 

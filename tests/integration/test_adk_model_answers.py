@@ -19,13 +19,13 @@ from adk_harness import Decider, failure, host_spec, request, say, seen
 from fake_gemini import Answer, FakeGemini, GenerateRequest
 from golden_files import check
 
-from agent_eval.agents.adk._driver import AdkAgent
-from agent_eval.agents.host import ModelOutages
-from agent_eval.agents.messages import ModelAsked, ModelNews
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.core.content import text_of, user_message
-from agent_eval.core.invocation import Invocation
-from agent_eval.core.limiter import Limiter
+from agent_eval_agents.adk._driver import AdkAgent
+from agent_eval_agents.host import ModelOutages
+from agent_eval_agents.messages import ModelAsked, ModelNews
+from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval_scoring.core.content import text_of, user_message
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.core.limiter import Limiter
 
 REPORT = json.dumps({"summary": "all is well", "stars": 4})
 

@@ -10,7 +10,7 @@ from adk_envs import adk_python
 from adk_harness import running, say
 from loopback import Answer, Request, loopback
 
-from agent_eval.agents.protocol import AgentFailure
+from agent_eval_agents.protocol import AgentFailure
 
 AGENT = """
 import asyncio, socket, threading, urllib.request

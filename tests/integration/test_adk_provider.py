@@ -17,11 +17,11 @@ from adk_harness import failure, headline, running, say
 from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
 from golden_files import check
 
-from agent_eval.agents.adk._driver import AdkAgent
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.core.content import text_of
-from agent_eval.core.invocation import InvocationEvents
-from agent_eval.core.limiter import Limiter
+from agent_eval_agents.adk._driver import AdkAgent
+from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval_scoring.core.content import text_of
+from agent_eval_scoring.core.invocation import InvocationEvents
+from agent_eval_scoring.core.limiter import Limiter
 
 QUICK = {"attempts": 3, "initial_delay": 0.01, "max_delay": 0.02, "http_status_codes": [429, 500, 503]}
 

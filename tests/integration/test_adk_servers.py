@@ -20,8 +20,8 @@ from adk_harness import running, say
 from golden_files import check
 from loopback import Answer, Request, loopback
 
-from agent_eval.agents.protocol import AgentFailure
-from agent_eval.core.content import text_of
+from agent_eval_agents.protocol import AgentFailure
+from agent_eval_scoring.core.content import text_of
 
 pytestmark = pytest.mark.slow  # Requests that nobody answers take four seconds.
 STATUSES = ("400", "401", "403", "404", "408", "425", "429", "500", "502", "503", "529")

@@ -18,13 +18,13 @@ from adk_harness import Decider, failure, make, request, say, seen
 from golden_files import check
 from loopback import loopback
 
-from agent_eval.agents.adk._driver import AdkAgent
-from agent_eval.agents.messages import ToolAsked
-from agent_eval.agents.protocol import FailureKind
-from agent_eval.agents.tapes import Tape, ToolRule, ToolRules, by_hand, tape_text
-from agent_eval.core.content import Content, FunctionCall, FunctionResponse, user_message
-from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvents
-from agent_eval.evalset.models import EvalCase
+from agent_eval_agents.adk._driver import AdkAgent
+from agent_eval_agents.messages import ToolAsked
+from agent_eval_agents.protocol import FailureKind
+from agent_eval_agents.tapes import Tape, ToolRule, ToolRules, by_hand, tape_text
+from agent_eval_scoring.core.content import Content, FunctionCall, FunctionResponse, user_message
+from agent_eval_scoring.core.invocation import IntermediateData, Invocation, InvocationEvents
+from agent_eval_scoring.evalset.models import EvalCase
 
 WORDS = (
     *("book", "twice", "parallel", "forbidden", "broken", "form", "hand over", "price", "missing"),

@@ -17,12 +17,12 @@ import pytest
 from agents_open_dir import as_root, open_directory, python_for
 from gate_runs import wait_until
 
-from agent_eval.agents.sandbox import kill_uid, uids
-from agent_eval.agents.sandbox.forwarding import allow_list
-from agent_eval.agents.sandbox.isolation import isolated
-from agent_eval.agents.sandbox.sealing import recover
-from agent_eval.agents.sandbox.spawn import Account
-from agent_eval.agents.sandbox.uids import (
+from agent_eval_agents.sandbox import kill_uid, uids
+from agent_eval_agents.sandbox.forwarding import allow_list
+from agent_eval_agents.sandbox.isolation import isolated
+from agent_eval_agents.sandbox.sealing import recover
+from agent_eval_agents.sandbox.spawn import Account
+from agent_eval_agents.sandbox.uids import (
     AgentNotEnded,
     Killer,
     claim,
@@ -122,8 +122,8 @@ class Checkout:
         code = (
             "import os, signal, sys, time\n"
             "from pathlib import Path\n"
-            "from agent_eval.agents.sandbox.forwarding import allow_list\n"
-            "from agent_eval.agents.sandbox.isolation import isolated\n"
+            "from agent_eval_agents.sandbox.forwarding import allow_list\n"
+            "from agent_eval_agents.sandbox.isolation import isolated\n"
             f"root = Path({str(self.root)!r})\n"
             "with isolated({}, root=root, output_dir=root / 'results', allow=allow_list(None), "
             f"state_dir=Path({str(self.state_dir)!r})) as isolation:\n"

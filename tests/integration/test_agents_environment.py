@@ -18,19 +18,19 @@ from gate_runs import program
 from golden_files import check
 from rerun_repos import wheel
 
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account
-from agent_eval.agents.sandbox.uids import claim, end_processes, free_uids
-from agent_eval.agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint, uses_in_place
-from agent_eval.agents.venv._store import prune
-from agent_eval.agents.venv.environment import (
+from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval_agents.sandbox.spawn import Account, Sandbox, agent_account
+from agent_eval_agents.sandbox.uids import claim, end_processes, free_uids
+from agent_eval_agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint, uses_in_place
+from agent_eval_agents.venv._store import prune
+from agent_eval_agents.venv.environment import (
     AgentInterpreter,
     EnvironmentRequest,
     discard_damaged,
     ensure_environment,
     run_setup,
 )
-from agent_eval.core.masking import Masker
+from agent_eval_scoring.core.masking import Masker
 
 pytestmark = pytest.mark.slow
 
@@ -331,7 +331,7 @@ async def test_environment__a_killed_setup_is_no_ones_fault(bench: Bench) -> Non
 async def test_environment__an_installation_that_takes_too_long_is_reported_and_stopped(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_eval.agents.venv.environment._REPORT_SECONDS", 0.5)
+    monkeypatch.setattr("agent_eval_agents.venv.environment._REPORT_SECONDS", 0.5)
     source_package(bench.root / "slow", "slow", "import time; time.sleep(60)\n")
     (bench.bot / "requirements.txt").write_text("../slow\n")
     begun = time.monotonic()

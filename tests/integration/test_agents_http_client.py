@@ -19,12 +19,12 @@ from fake_adk import CALL, RESPONSE, FakeAdk, agent_of, agent_spec, context, eve
 from golden_files import check
 from loopback import Answer, Handler, Request, loopback
 
-from agent_eval.agents.adk_rest.agent import AdkRestAgent
-from agent_eval.agents.http import HttpClient, HttpFailure, TooLarge, parse_url, stream_with_retries
-from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
-from agent_eval.core.content import text_of
-from agent_eval.core.limiter import Limiter
-from agent_eval.core.masking import MASK, Masker
+from agent_eval_agents.adk_rest.agent import AdkRestAgent
+from agent_eval_agents.http import HttpClient, HttpFailure, TooLarge, parse_url, stream_with_retries
+from agent_eval_agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
+from agent_eval_scoring.core.content import text_of
+from agent_eval_scoring.core.limiter import Limiter
+from agent_eval_scoring.core.masking import MASK, Masker
 
 # The client of remote agents against real sockets: where headers go, what is connected to, how answers break.
 

@@ -16,12 +16,12 @@ import pytest
 from agents_open_dir import as_root, open_directory, python_for
 from gate_runs import program
 
-from agent_eval.agents.sandbox.forwarding import allow_list
-from agent_eval.agents.sandbox.isolation import Isolation, isolated
-from agent_eval.agents.sandbox.sealing import blocked_at, open_sockets, seal_targets, sealed
-from agent_eval.agents.sandbox.spawn import Account
-from agent_eval.agents.sandbox.uids import claim, free_uids
-from agent_eval.core.problem import Severity
+from agent_eval_agents.sandbox.forwarding import allow_list
+from agent_eval_agents.sandbox.isolation import Isolation, isolated
+from agent_eval_agents.sandbox.sealing import blocked_at, open_sockets, seal_targets, sealed
+from agent_eval_agents.sandbox.spawn import Account
+from agent_eval_agents.sandbox.uids import claim, free_uids
+from agent_eval_scoring.core.problem import Severity
 
 pytestmark = pytest.mark.slow
 
@@ -172,7 +172,7 @@ def test_isolation__files_in_shared_directories_end_with_the_run(job: Job, tmp_p
 @as_root
 def test_isolation__a_container_has_other_uids_than_its_host() -> None:
     """The host's `kill(-1)` reaches a container's processes, and the two don't see each other's locks."""
-    code = "from agent_eval.agents.sandbox.uids import free_uids; print(*free_uids())"
+    code = "from agent_eval_agents.sandbox.uids import free_uids; print(*free_uids())"
     own = {int(uid) for uid in program(sys.executable, "-c", code).stdout.split()}
     unshare = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code]
     done = program(*unshare, code=None)
@@ -227,7 +227,7 @@ def test_isolation__a_machine_that_allows_no_other_user(job: Job) -> None:
 
 _READ_ONLY = """
 from pathlib import Path
-from agent_eval.agents.sandbox.isolation import Isolation, isolated
+from agent_eval_agents.sandbox.isolation import Isolation, isolated
 root, output, state, home = map(Path, {paths!r})
 with isolated({{"HOME": str(home)}}, root=root, output_dir=output, allow=(), state_dir=state) as isolation:
     print(isolation.sandbox.user is not None)

@@ -14,8 +14,8 @@ import pytest
 from agents_open_dir import as_root, open_directory, python_for
 from gate_runs import is_gone, program, wait_until
 
-from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account, kill_group, max_processes
-from agent_eval.agents.sandbox.uids import claim, end_processes, free_uids
+from agent_eval_agents.sandbox.spawn import Account, Sandbox, agent_account, kill_group, max_processes
+from agent_eval_agents.sandbox.uids import claim, end_processes, free_uids
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "ONLY": "this"}
 
@@ -145,7 +145,7 @@ async def test_spawn__the_other_user_has_no_groups_a_private_home_and_a_limit_of
 
 
 def test_spawn__a_limit_of_ours_is_the_highest_there_can_be() -> None:
-    code = "from agent_eval.agents.sandbox.spawn import max_processes; print(max_processes())"
+    code = "from agent_eval_agents.sandbox.spawn import max_processes; print(max_processes())"
     limited = ["prlimit", "--nproc=500", "--", sys.executable, "-c", code]
     if shutil.which("prlimit") is None:
         pytest.skip("no prlimit here")
@@ -177,7 +177,7 @@ def test_spawn__the_account_of_a_read_only_image_has_its_home_in_the_volume(tmp_
     entry = f"agent-eval-test:x:{uid}:{uid}::{home}:/usr/sbin/nologin\n"
     passwd.write_text(Path("/etc/passwd").read_text("utf-8") + entry, "utf-8")
     code = (
-        "import sys; from pathlib import Path; from agent_eval.agents.sandbox.spawn import agent_account;"
+        "import sys; from pathlib import Path; from agent_eval_agents.sandbox.spawn import agent_account;"
         "print(agent_account('agent-eval-test', state_dir=Path(sys.argv[1])).home)"
     )
     mount = (

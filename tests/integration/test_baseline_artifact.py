@@ -26,7 +26,7 @@ from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found
-from agent_eval.results.report import Origin, RunReport
+from agent_eval_results.data.report import Origin, RunReport
 
 # The artifact of the base branch's own run, or a plain sentence why there is none: never another run's results.
 #

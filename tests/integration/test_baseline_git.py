@@ -22,11 +22,11 @@ from upload_server import Received, Reply, upload_server
 
 from agent_eval.baseline.git import Git, GitError, Remote, open_git
 from agent_eval.baseline.pin import find_request
-from agent_eval.core.git_process import authorization, run_git
 from agent_eval.forge import Activity
 from agent_eval.github._activity import activity
 from agent_eval.github.events import GitHubEvent
 from agent_eval.github.forge import GitHub
+from agent_eval_scoring.core.git_process import authorization, run_git
 
 # What we ask git, on real repositories, some of them hostile.
 

@@ -18,14 +18,14 @@ from gate_runs import AGENT_EVAL, program
 from golden_files import check
 from rerun_repos import two_versions
 
-from agent_eval.agents.discovery.finder import AgentChoice
-from agent_eval.agents.discovery.locate import AgentChoices
-from agent_eval.agents.sandbox.sealing import blocked_at
-from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, Found, Provenance
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource, agents_on_base, base_checkout, open_base
-from agent_eval.results.report import RunReport
+from agent_eval_agents.discovery.finder import AgentChoice
+from agent_eval_agents.discovery.locate import AgentChoices
+from agent_eval_agents.sandbox.sealing import blocked_at
+from agent_eval_agents.sandbox.spawn import Account
+from agent_eval_results.data.report import RunReport
 
 # The base's agent in a worktree: complete or not at all, readable for the agent's user, gone afterwards.
 

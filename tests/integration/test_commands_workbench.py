@@ -23,11 +23,11 @@ from report_samples import RESPONSE, case, metric, report
 from upload_server import Reply, in_turn, upload_server
 
 from agent_eval.cli import main
-from agent_eval.core.problem import docs_page
-from agent_eval.net.retry import Retry
-from agent_eval.report.renderers.results_json import results_json
-from agent_eval.results.comparison import ComparisonReport
-from agent_eval.results.report import CaseStatus, Origin
+from agent_eval_results.data.comparison import ComparisonReport
+from agent_eval_results.data.report import CaseStatus, Origin
+from agent_eval_results.report.renderers.results_json import results_json
+from agent_eval_scoring.core.problem import docs_page
+from agent_eval_scoring.net.retry import Retry
 from agent_eval_workbench.setup import _ci
 
 # `agent-eval init` in a dozen small repositories. What it writes is valid, and a second time nothing changes.

@@ -20,15 +20,15 @@ from adk_envs import FIXTURES, MATRIX, REFERENCE, adk_python
 from gate_runs import Repository, program, repository_in
 from golden_files import check
 
-from agent_eval.agents.host import ADAPTERS, HostSpec, MetricHosts
-from agent_eval.agents.sandbox.spawn import Sandbox
-from agent_eval.core.content import model_message, user_message
-from agent_eval.core.invocation import Invocation
-from agent_eval.core.masking import Masker
-from agent_eval.evalset.metric_runner import MetricCall, MetricFailure, MetricFailureKind
-from agent_eval.evalset.models.schema import ConversationScenario
-from agent_eval.results.report import CaseReport
-from agent_eval.runner import function_source
+from agent_eval_agents.fingerprints import function_source
+from agent_eval_agents.host import ADAPTERS, HostSpec, MetricHosts
+from agent_eval_agents.sandbox.spawn import Sandbox
+from agent_eval_results.data.report import CaseReport
+from agent_eval_scoring.core.content import model_message, user_message
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.core.masking import Masker
+from agent_eval_scoring.evalset.metric_runner import MetricCall, MetricFailure, MetricFailureKind
+from agent_eval_scoring.evalset.models.schema import ConversationScenario
 
 # The process of the custom metrics, with the functions of `agents_fixtures/checks`.
 
@@ -393,8 +393,8 @@ def test_custom_metrics__nothing_is_looked_up_for_metrics_that_are_known(tmp_pat
     install(tmp_path / "site", "asks_back", {"response_match_score": "asks_back:make"}, "raise SystemExit(9)")
     code = textwrap.dedent(
         """
-        from agent_eval.criteria.registry import build
-        from agent_eval.evalset.models import CriterionConfig
+        from agent_eval_scoring.criteria.registry import build
+        from agent_eval_scoring.evalset.models import CriterionConfig
         import sys
         print(type(build(CriterionConfig(metric="response_match_score", threshold=1.0))).__name__)
         print("asks_back" in sys.modules)

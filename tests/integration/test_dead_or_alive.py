@@ -18,24 +18,24 @@ from dead_or_alive import TROUBLES, healthy_run, suite
 from gate_runs import anywhere
 from golden_files import check
 
-from agent_eval.agents.sandbox.isolation import NO_PROCESS
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import GitError
 from agent_eval.baseline.lookup import BaselineRequest, resolve
-from agent_eval.core.limiter import Limiter
-from agent_eval.gate.history.answers import is_scored
 from agent_eval.gate.verdict import exit_code
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline._regression import compare_with_base, pair_with_base
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import RunContext
 from agent_eval.pipeline.pipeline import decide_on
-from agent_eval.report.phrases import headline, put_into_words
-from agent_eval.report.views import view_of
-from agent_eval.results.report import RunReport
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
 from agent_eval.settings import read_settings
+from agent_eval_agents.sandbox.isolation import NO_PROCESS
+from agent_eval_results.data.answers import is_scored
+from agent_eval_results.data.report import RunReport
+from agent_eval_results.report.phrases import headline, put_into_words
+from agent_eval_results.report.views import view_of
+from agent_eval_scoring.core.limiter import Limiter
 
 pytestmark = pytest.mark.slow
 

@@ -19,9 +19,9 @@ from golden_files import check
 from host_forks import command
 from loopback import Answer, Request
 
-from agent_eval.agents.a2a.agent import A2aAgent
-from agent_eval.agents.protocol import AgentFailure
-from agent_eval.core.content import text_of
+from agent_eval_agents.a2a.agent import A2aAgent
+from agent_eval_agents.protocol import AgentFailure
+from agent_eval_scoring.core.content import text_of
 
 Facts = dict[str, Any]
 Door = AbstractAsyncContextManager[Callable[[Facts], Conversable]]

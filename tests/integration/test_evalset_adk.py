@@ -20,12 +20,12 @@ from evalset_samples import (
     LEGACY_TURNS,
 )
 
-from agent_eval.core.content import FunctionCall, Part, model_message, text_of, user_message
-from agent_eval.core.invocation import IntermediateData, Invocation, intermediate_responses, tool_calls
-from agent_eval.evalset.json import patched_text, replaced
-from agent_eval.evalset.json.patching import eval_set_text, write_text
-from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.models.schema import EvalSet
+from agent_eval_scoring.core.content import FunctionCall, Part, model_message, text_of, user_message
+from agent_eval_scoring.core.invocation import IntermediateData, Invocation, intermediate_responses, tool_calls
+from agent_eval_scoring.evalset.json import patched_text, replaced
+from agent_eval_scoring.evalset.json.patching import eval_set_text, write_text
+from agent_eval_scoring.evalset.loading import load_suite
+from agent_eval_scoring.evalset.models.schema import EvalSet
 from agent_eval_workbench.authoring.expectation import NewTurn, accept_turns
 from agent_eval_workbench.commands.migrate import migrate
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from golden_files import check
 
-from agent_eval.core.problem import Severity
-from agent_eval.core.selectors import covers, select
-from agent_eval.evalset.discovery import _listing
-from agent_eval.evalset.discovery.files import Discovery, discover, selectors_of
-from agent_eval.evalset.paths import absolute, name_of
+from agent_eval_scoring.core.problem import Severity
+from agent_eval_scoring.core.selectors import covers, select
+from agent_eval_scoring.evalset.discovery import _listing
+from agent_eval_scoring.evalset.discovery.files import Discovery, discover, selectors_of
+from agent_eval_scoring.evalset.paths import absolute, name_of
 
 
 def make(root: Path, files: Iterable[str], text: str = "{}") -> None:

@@ -19,11 +19,11 @@ from golden_files import check
 from judged_gate import KEY, Judge, answers, criteria, everything_written, judged_run
 from models_support import pool_at
 
-from agent_eval.core.content import model_message, text_of
-from agent_eval.core.invocation import Invocation
-from agent_eval.evalset.models.schema import ConversationScenario
-from agent_eval.simulation.protocol import PURPOSE, Stop, simulator_options
-from agent_eval.simulation.simulated import SimulatedUser
+from agent_eval_scoring.core.content import model_message, text_of
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.evalset.models.schema import ConversationScenario
+from agent_eval_scoring.simulation.protocol import PURPOSE, Stop, simulator_options
+from agent_eval_scoring.simulation.simulated import SimulatedUser
 
 # What a run costs: the agent's own model calls count, and `max-cost` limits the sum.
 

@@ -20,7 +20,7 @@ from gate_runs import Done, Repository, anywhere, program, repository_in, told
 from golden_files import check
 from judged_gate import BAD, KEY, METRICS, RUBRIC_METRICS, RUBRICS, TORN, Judge, answers, criteria, judged_run
 
-from agent_eval.results.comparison import BaselineReport
+from agent_eval_results.data.comparison import BaselineReport
 
 # The command line: exit codes, commands, and what it may touch.
 

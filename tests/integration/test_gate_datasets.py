@@ -13,8 +13,8 @@ from dataset_samples import FOLDER, HISTORY, POOL, asked, event, project, talked
 from gate_runs import Done, Repository
 from golden_files import check
 
-from agent_eval.core.content import model_message, text_of, user_message
-from agent_eval.evalset.models import SeededEvent
+from agent_eval_scoring.core.content import model_message, text_of, user_message
+from agent_eval_scoring.evalset.models import SeededEvent
 
 DATASET = f"{FOLDER}/datasets/basic-dataset.json"
 LENGTH = """\

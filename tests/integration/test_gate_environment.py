@@ -34,7 +34,7 @@ from gate_runs import (
 from golden_files import check
 
 from agent_eval.cli import main
-from agent_eval.results.folder import InUse, locked
+from agent_eval_results.data.folder import InUse, locked
 
 # What surrounds the gate is odd: closed or full standard streams, another gate at work, missing rights.
 
@@ -229,7 +229,7 @@ def test_a_uid_without_a_home__has_its_environments_in_a_temporary_directory(tmp
     temporary.chmod(0o1777)
     code = (
         "import os, sys, tempfile\n"
-        "from agent_eval.agents.venv.environment import default_cache_dir\n"
+        "from agent_eval_agents.venv.environment import default_cache_dir\n"
         "os.setgroups([]); os.setgid(0); os.setuid(123456)\n"
         f"tempfile.tempdir = {str(temporary)!r}\n"
         "os.environ.pop('HOME', None)\n"

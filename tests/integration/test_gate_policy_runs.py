@@ -19,11 +19,11 @@ from golden_files import check
 from pull_requests import Lab
 from pydantic import ValidationError
 
-from agent_eval.agents.host.connection import RemoteError
-from agent_eval.agents.host.process import HostProcess
-from agent_eval.agents.messages import AgentDescribed, AgentsDescribed
 from agent_eval.cli import main
-from agent_eval.core.content import text_of
+from agent_eval_agents.host.connection import RemoteError
+from agent_eval_agents.host.process import HostProcess
+from agent_eval_agents.messages import AgentDescribed, AgentsDescribed
+from agent_eval_scoring.core.content import text_of
 
 # Policy and quarantine on a real pull request, and what `agent-eval flaky` makes of the base branch's results.
 

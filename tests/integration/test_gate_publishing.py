@@ -28,9 +28,9 @@ from runner_log import Command, commands_in, outputs_in
 
 from agent_eval.commands.publish import Published, publish
 from agent_eval.pipeline.ci_context import detect_ci_context
-from agent_eval.results.history import HistoryReport
-from agent_eval.results.report import RunReport
 from agent_eval.settings import read_settings
+from agent_eval_results.data.history import HistoryReport
+from agent_eval_results.data.report import RunReport
 
 # A gate failure always publishes, and nothing that goes wrong with publishing changes the verdict: whole commands.
 

@@ -16,8 +16,8 @@ from gate_runs import Done, Repository, anywhere, eval_set
 from golden_files import check
 from pull_requests import BOT, Lab
 
-from agent_eval.core.content import text_of
-from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, Recording, StoredCase, StoredLines
+from agent_eval_results import BASE_RECORDINGS, BASELINE_RECORDINGS, Recording, StoredCase, StoredLines
+from agent_eval_scoring.core.content import text_of
 
 # The gate on pull requests, from end to end: real git, real agents, and a GitHub that is held to its description.
 

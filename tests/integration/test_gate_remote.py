@@ -22,12 +22,12 @@ from gate_runs import Done, Repository, eval_set, is_gone, told
 from golden_files import check
 from loopback import Answer, Request, loopback
 
-from agent_eval.agents.driver import ServerSpec
-from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
-from agent_eval.agents.sandbox import Sandbox
-from agent_eval.agents.servers._agent import ServerAgent
-from agent_eval.core.content import text_of, user_message
-from agent_eval.results import BASE_RECORDINGS, Recording, StoredLines
+from agent_eval_agents.driver import ServerSpec
+from agent_eval_agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
+from agent_eval_agents.sandbox import Sandbox
+from agent_eval_agents.servers._agent import ServerAgent
+from agent_eval_results import BASE_RECORDINGS, Recording, StoredLines
+from agent_eval_scoring.core.content import text_of, user_message
 
 # `agent-eval run --agent adk:URL` as a process: exit codes, headers, masking, what a pull request can't do.
 

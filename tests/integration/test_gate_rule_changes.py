@@ -12,7 +12,7 @@ from gate_runs import anywhere
 from golden_files import check
 from pull_requests import BOT, Lab
 
-from agent_eval.results import ACCEPT_RULES
+from agent_eval_results import ACCEPT_RULES
 
 CASES = ("lamp_on", "lamp_off", "door")
 BROKEN = {"lamp_on": 0.0, "lamp_off": 0.0}

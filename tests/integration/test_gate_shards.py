@@ -27,17 +27,17 @@ from judged_gate import BAD, KEY, Judge, answers, criteria
 from pull_requests import Lab
 from recorded_evals import AGENT, write_evals
 
-from agent_eval.agents.sandbox.isolation import NO_PROCESS
 from agent_eval.baseline.reader import incomplete
 from agent_eval.cli import main
 from agent_eval.pipeline import Outcome, RunContext, detect_ci_context
 from agent_eval.pipeline._checkout import Checkout, forwarded
 from agent_eval.pipeline.pipeline import run
-from agent_eval.report.renderers import comment_markdown
-from agent_eval.results import RunReport
 from agent_eval.runner import Progress, parse_shard
-from agent_eval.runner.sources import short_hash, uncommitted_files
 from agent_eval.settings import Settings, read_settings
+from agent_eval_agents.sandbox.isolation import NO_PROCESS
+from agent_eval_agents.sources import short_hash, uncommitted_files
+from agent_eval_results import RunReport
+from agent_eval_results.report.renderers import comment_markdown
 
 # Parts of a run and their merge, with recorded agents: the merge equals one run, and is never green with a part
 # missing.

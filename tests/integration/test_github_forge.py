@@ -22,7 +22,7 @@ from agent_eval.github.comments import ACTIONS_LOGIN, LONGEST, marked, read_mark
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.events import GitHubEvent
 from agent_eval.github.forge import GitHub, bind
-from agent_eval.results import ACCEPT_RULES
+from agent_eval_results import ACCEPT_RULES
 
 # One comment, whatever happens on the way: the mechanics of posting, against the stand-in for GitHub.
 

@@ -16,8 +16,8 @@ from fake_gemini.questions import verdicts_of
 from golden_files import check
 from hotel_concierge import roles
 
-from agent_eval.evalset.models.criteria import METRICS
-from agent_eval.results import RunReport
+from agent_eval_results import RunReport
+from agent_eval_scoring.evalset.models.criteria import METRICS
 
 PROJECT = Path(__file__).parents[2]
 EXAMPLE = PROJECT / "examples/hotel_concierge"

@@ -19,11 +19,11 @@ from golden_files import check
 from models_support import GOOD, MODEL, QUICK, ask, completion, failure_of, good, pool_at, quick, told
 from upload_server import Received, Reply, upload_server
 
-from agent_eval.models.cache import key_of
-from agent_eval.models.pool import open_models
-from agent_eval.models.protocol import ModelFailure, ModelRequest, Replies, TapedReply
-from agent_eval.models.settings import Budget, ModelSettings
-from agent_eval.net.retry import Retry
+from agent_eval_scoring.models.cache import key_of
+from agent_eval_scoring.models.pool import open_models
+from agent_eval_scoring.models.protocol import ModelFailure, ModelRequest, Replies, TapedReply
+from agent_eval_scoring.models.settings import Budget, ModelSettings
+from agent_eval_scoring.net.retry import Retry
 from agent_eval_workbench.exports.client import Client, UploadError
 
 # Faults between agent-eval and a model, on real sockets: retries, waits, counts and deadlines.

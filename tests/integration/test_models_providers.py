@@ -22,12 +22,12 @@ from golden_files import check
 from models_support import GOOD, MODEL, QUICK, SCHEMA, ask, completion, failure_of, good, pool_at, quick, told
 from upload_server import Received, Reply, UploadServer, in_turn, upload_server
 
-from agent_eval.models.check import credential_problems
-from agent_eval.models.names import VERTEX_EVAL
-from agent_eval.models.pool import open_models
-from agent_eval.models.protocol import ModelFailure, ModelRequest, ModelUsage
-from agent_eval.models.vertex_eval import RESULT, metric_spec
-from agent_eval.net.retry import Retry
+from agent_eval_scoring.models.check import credential_problems
+from agent_eval_scoring.models.names import VERTEX_EVAL
+from agent_eval_scoring.models.pool import open_models
+from agent_eval_scoring.models.protocol import ModelFailure, ModelRequest, ModelUsage
+from agent_eval_scoring.models.vertex_eval import RESULT, metric_spec
+from agent_eval_scoring.net.retry import Retry
 
 # google-genai against a Gemini server on a real socket: requests, replies and credentials.
 

@@ -28,7 +28,7 @@ from source_samples import event as stored_event
 from source_samples import session, turn
 from test_sources_adk import produce
 
-from agent_eval.core.problem import docs_page
+from agent_eval_scoring.core.problem import docs_page
 
 # `agent-eval record` with real agents: messages, stored conversations, existing files, refusals.
 

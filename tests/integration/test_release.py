@@ -40,7 +40,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, root / name)
-    version = root / "src/agent_eval/__init__.py"
+    version = root / "src/agent-eval-action/agent_eval/__init__.py"
     version.write_text(re.sub('__version__ = ".*"', '__version__ = "1.2.3"', version.read_text("utf-8")), "utf-8")
     changelog = root / "CHANGELOG.md"
     text = changelog.read_text("utf-8")
@@ -86,11 +86,11 @@ def test_release__schemas_are_at_their_own_address(tagged: Path) -> None:
         url = f"https://raw.githubusercontent.com/{NAME}/v1/schemas/{name}.schema.json"
         assert f'"$id": "{url}"' in (tagged / f"schemas/{name}.schema.json").read_text("utf-8")
     code = (
-        "from agent_eval.report.renderers.results_json import SCHEMA_ID\n"
+        "from agent_eval_results.report.renderers.results_json import SCHEMA_ID\n"
         "from eval_schemas import SCHEMAS\n"
         "print(SCHEMA_ID, *(build()['$id'] for build in SCHEMAS.values()))"
     )
-    environment = {"PYTHONPATH": f"{tagged / 'src'}:{tagged / 'tools'}"}
+    environment = {"PYTHONPATH": ":".join(map(str, [*tagged.glob("src/*"), tagged / "tools"]))}
     done = program(sys.executable, "-c", code, env=environment)
     assert done.stdout.count(f"https://raw.githubusercontent.com/{NAME}/v1/schemas/") == len(done.stdout.split()) == 4
 
@@ -141,7 +141,7 @@ def test_release__tagged_tree_passes_the_linters(tagged: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "expected"),
     [
-        ("src/agent_eval/__init__.py", '__version__ = "1.2.4"\n', "has another version"),
+        ("src/agent-eval-action/agent_eval/__init__.py", '__version__ = "1.2.4"\n', "has another version"),
         ("CHANGELOG.md", "# Changelog\n\n## Unreleased\n\nAll of it\n", "has no section `## 1.2.3`"),
         ("CHANGELOG.md", "# Changelog\n\n## 1.2.3\n\n## 1.2.2\n\nOld\n", "has no section `## 1.2.3`"),
         ("docs/new.md", f"uses: {release.repository(ROOT)}@v2\n", "docs/new.md names another major version than 1"),

@@ -25,7 +25,7 @@ from golden_files import check
 from pull_requests import Lab
 from runner_log import outputs_in
 
-from agent_eval.results import ACCEPT_RULES
+from agent_eval_results import ACCEPT_RULES
 
 ROOT = Path(__file__).parents[2]
 CASES = ("lamp_on", "lamp_off")

@@ -16,13 +16,14 @@ CODE = """
 import importlib.util
 import sys
 import agent_eval.commands.run
-import agent_eval.agents.adk._driver, agent_eval.evalset.loading, agent_eval.gate.policy_checks
+import agent_eval_agents.adk._driver, agent_eval_scoring.evalset.loading, agent_eval.gate.policy_checks
 import agent_eval.pipeline._base_checkout, agent_eval.pipeline._regression, agent_eval.runner
-later = ("baseline.archive", "baseline.reader", "criteria.judged", "gate.evaluation", "github.client", "models.pool",
-         "report.renderers", "report.html", "results.report", "runner.cost_estimate", "runner.scoring",
-         "simulation.simulated")
-print([name for name in later if f"agent_eval.{name}" in sys.modules])
-print([name for name in later if importlib.util.find_spec(f"agent_eval.{name}") is None])
+later = (".baseline.archive", ".baseline.reader", "_scoring.criteria.judged", ".gate.evaluation", ".github.client",
+         "_scoring.models.pool", "_results.report.renderers", "_results.report.html",
+         "_results.data.report", ".runner.cost_estimate", ".runner.scoring",
+         "_scoring.simulation.simulated")
+print([name for name in later if f"agent_eval{name}" in sys.modules])
+print([name for name in later if importlib.util.find_spec(f"agent_eval{name}") is None])
 """
 
 
@@ -44,21 +45,21 @@ def test_run__never_imports_the_workbench(tmp_path: Path) -> None:
 CRITERIA = """
 import asyncio, sys
 import agent_eval.github.comments, agent_eval.github.forge
-import agent_eval.models.check, agent_eval.models.pool
-from agent_eval.models import ModelUse
-from agent_eval.models.check import check_models
-from agent_eval.models.settings import ModelSettings
+import agent_eval_scoring.models.check, agent_eval_scoring.models.pool
+from agent_eval_scoring.models import ModelUse
+from agent_eval_scoring.models.check import check_models
+from agent_eval_scoring.models.settings import ModelSettings
 
 use = ModelUse(model="gemini-2.5-flash", case_id="a", purpose="p")
 print(len(check_models([use], ModelSettings(), {}).problems))
 clients = {"google.genai", "google.auth", "openai", "httpx2", "jsonschema", "requests"}
 print(sorted(clients & set(sys.modules)))
 
-from agent_eval.core.content import model_message, user_message
-from agent_eval.core.invocation import Invocation
-from agent_eval.criteria import INFORMATIONAL, Conversation, build
-from agent_eval.criteria.tokenize import tokenize
-from agent_eval.evalset.models import CriterionConfig, EvalCase
+from agent_eval_scoring.core.content import model_message, user_message
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.criteria import INFORMATIONAL, Conversation, build
+from agent_eval_scoring.criteria.tokenize import tokenize
+from agent_eval_scoring.evalset.models import CriterionConfig, EvalCase
 
 def heavy():
     return sorted({"nltk", "numpy", "rouge_score"} & set(sys.modules))
@@ -73,7 +74,7 @@ from nltk.stem import SnowballStemmer
 print(SnowballStemmer("english").stem("runners"), tokenize("runs"))
 """
 STEMMER = """
-from agent_eval.criteria.tokenize import tokenize
+from agent_eval_scoring.criteria.tokenize import tokenize
 print(tokenize("Nationally, runners"))
 """
 

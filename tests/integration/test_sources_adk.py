@@ -17,7 +17,7 @@ import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python
 from source_samples import veadk_trace
 
-from agent_eval.core.invocation import adk_value
+from agent_eval_scoring.core.invocation import adk_value
 from agent_eval_workbench.sources.cases import eval_cases
 from agent_eval_workbench.sources.reading import read_source
 

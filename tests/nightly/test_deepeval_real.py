@@ -12,7 +12,7 @@ from adk_envs import packages_python
 from gate_runs import program
 from upload_server import Received, Reply, upload_server
 
-from agent_eval.agents.host import ADAPTERS
+from agent_eval_agents.host import ADAPTERS
 
 pytestmark = pytest.mark.nightly
 VERSION = "4.3.1"

@@ -13,7 +13,7 @@ from adk_envs import REFERENCE, packages_python
 from gate_runs import Call, eval_case, repository_in
 from upload_server import Received, Reply, upload_server
 
-from agent_eval.results.report import CaseReport
+from agent_eval_results.data.report import CaseReport
 
 pytestmark = pytest.mark.nightly
 MODELS = {

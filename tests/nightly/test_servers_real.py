@@ -21,9 +21,9 @@ from golden_files import check
 from models_support import GOOD, ask, completion, failure_of, quick
 from upload_server import Received, Reply, upload_server
 
-from agent_eval.models.pool import open_models
-from agent_eval.report.phrases import headline
-from agent_eval.report.views import view_of
+from agent_eval_results.report.phrases import headline
+from agent_eval_results.report.views import view_of
+from agent_eval_scoring.models.pool import open_models
 
 pytestmark = pytest.mark.nightly
 SERVERS = Path(__file__).with_name("real_servers")

@@ -11,7 +11,7 @@ from typing import Any
 import report_samples
 from report_samples import RESPONSE, metric, report
 
-from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, RunReport
+from agent_eval_results.data.report import CaseReport, CaseStatus, MetricReport, RunReport
 
 REPOSITORY = "octo/bots"
 WORKFLOW = ".github/workflows/evals.yml"

@@ -11,7 +11,6 @@ from policy_texts import policy_of
 
 from agent_eval.gate.diff import compare
 from agent_eval.gate.evaluation import Compared, evaluate
-from agent_eval.gate.pairing import pair_up
 from agent_eval.gate.policy import Gate
 from agent_eval.gate.regression import with_replayed
 from agent_eval.gate.regression.gathering import MoreEvidence, gather
@@ -21,11 +20,12 @@ from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.gate.verdict import Verdict
 from agent_eval.pipeline._regression import decision_report
 from agent_eval.pipeline.output import _finish
-from agent_eval.report.phrases import numbers_in_words, text
-from agent_eval.report.views.grouping import NO_NAME
-from agent_eval.results.decision import DecisionReport
-from agent_eval.results.history import HistoryReport
-from agent_eval.results.report import CaseReport, Reason, RunReport
+from agent_eval_results.data.decision import DecisionReport
+from agent_eval_results.data.history import HistoryReport
+from agent_eval_results.data.pairing import pair_up
+from agent_eval_results.data.report import CaseReport, Reason, RunReport
+from agent_eval_results.report.phrases import numbers_in_words, text
+from agent_eval_results.report.views.grouping import NO_NAME
 
 MOST_STEPS = 50
 

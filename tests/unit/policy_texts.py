@@ -1,9 +1,9 @@
 """Policies that tests write as text."""
 
-from agent_eval.core.problem import Problem
-from agent_eval.core.toml_lines import lines_of, read_toml
 from agent_eval.gate.policy import Policy
 from agent_eval.settings._policy_file import read_policy
+from agent_eval_scoring.core.problem import Problem
+from agent_eval_scoring.core.toml_lines import lines_of, read_toml
 
 
 def policy_of(text: str) -> tuple[Policy, list[Problem]]:

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, Owner, Session, SessionRequest
-from agent_eval.core.content import Content, model_message, text_of, user_message
-from agent_eval.core.invocation import Invocation
-from agent_eval.core.limiter import Limiter
-from agent_eval.criteria.registry import build
-from agent_eval.evalset.models.schema import ConversationScenario, CriterionConfig, EvalCase, SessionInput
-from agent_eval.models.protocol import Model, ModelReply, ModelRequest, ModelUsage
-from agent_eval.results.report import CaseReport
 from agent_eval.runner.execution import Execution, Limits
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.partition import weigh
 from agent_eval.runner.plan import Plan, PlannedCase
+from agent_eval_agents.protocol import Agent, AgentFailure, FailureKind, Owner, Session, SessionRequest
+from agent_eval_results.data.report import CaseReport
+from agent_eval_scoring.core.content import Content, model_message, text_of, user_message
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.core.limiter import Limiter
+from agent_eval_scoring.criteria.registry import build
+from agent_eval_scoring.evalset.models.schema import ConversationScenario, CriterionConfig, EvalCase, SessionInput
+from agent_eval_scoring.models.protocol import Model, ModelReply, ModelRequest, ModelUsage
 
 RESPONSE = build(CriterionConfig(metric="response_match_score", threshold=0.9))
 

@@ -20,7 +20,7 @@ import agent_eval
 from agent_eval.api import EvalResult, option_text, setting_named
 from agent_eval.api._agent_evaluator import agent_location
 from agent_eval.pytest_plugin._items import pattern
-from agent_eval.results import AgentChange
+from agent_eval_results import AgentChange
 
 
 def test_import__of_the_package_and_the_plugin_loads_nothing_heavy() -> None:

@@ -49,16 +49,16 @@ from agent_eval.baseline.lookup import (
     to_report,
 )
 from agent_eval.baseline.reader import incomplete, read_report
-from agent_eval.core.recording import RunError
-from agent_eval.gate.pairing import pair_up
 from agent_eval.pipeline._regression import pair_with_base
-from agent_eval.results import Recording, StoredLines
-from agent_eval.results._merge import WITHOUT_KEY
-from agent_eval.results.comparison import BaselineSource
-from agent_eval.results.decision import DecisionReport
-from agent_eval.results.report import SCORING_VERSION, CaseReport, FileReport, Origin, Reason, RunReport, RunResult
 from agent_eval.runner import Plan
 from agent_eval.settings.parsers import parse_order
+from agent_eval_results import Recording, StoredLines
+from agent_eval_results.data.comparison import BaselineSource
+from agent_eval_results.data.decision import DecisionReport
+from agent_eval_results.data.merging import WITHOUT_KEY
+from agent_eval_results.data.pairing import pair_up
+from agent_eval_results.data.report import SCORING_VERSION, CaseReport, FileReport, Origin, Reason, RunReport, RunResult
+from agent_eval_scoring.core.recording import RunError
 
 # The order of sources, what came of them, and who may record.
 

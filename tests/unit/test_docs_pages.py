@@ -29,14 +29,7 @@ from golden_files import check_part
 from markdown_pages import rendered
 
 import agent_eval
-from agent_eval.agents.discovery import AgentChoice
-from agent_eval.agents.discovery.finder import Finder
-from agent_eval.agents.driver import ServerSpec
-from agent_eval.agents.protocol import FailureKind
 from agent_eval.cli import _parser
-from agent_eval.core.problem import docs_page
-from agent_eval.evalset.metric_runner import MetricFailureKind
-from agent_eval.evalset.models import METRICS
 from agent_eval.forge import Event, RunStamp
 from agent_eval.gate import evaluation, verdict
 from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTICE_DAYS, Gate, case_matcher
@@ -49,26 +42,33 @@ from agent_eval.github.comments import marked
 from agent_eval.github.events import GitHubEvent
 from agent_eval.pipeline import recording_refused
 from agent_eval.pipeline.ci_context import LOCAL
-from agent_eval.report.renderers.outputs import OUTPUTS
-from agent_eval.results import NOTHING_SCORED
-from agent_eval.results._merge import WITHOUT_KEY, merge
-from agent_eval.results.exact_tests import wilson
-from agent_eval.results.folder import FILES, JOURNAL
-from agent_eval.results.origin import CaseWord
-from agent_eval.results.report import SHARD_MISSING, CaseReport, CaseStatus, MetricStatus
-from agent_eval.results.trend import ALPHA, CASE_ALPHA
 from agent_eval.runner import execution
 from agent_eval.settings import SETTINGS, Setting, Settings, read_settings
 from agent_eval.settings import _policy_file as policy_file
-from agent_eval.simulation.protocol import CODES
-from agent_eval.simulation.simulated import TEMPLATE_CODE
+from agent_eval_agents.discovery import AgentChoice
+from agent_eval_agents.discovery.finder import Finder
+from agent_eval_agents.driver import ServerSpec
+from agent_eval_agents.protocol import FailureKind
+from agent_eval_results import NOTHING_SCORED
+from agent_eval_results.data.exact_tests import wilson
+from agent_eval_results.data.folder import FILES, JOURNAL
+from agent_eval_results.data.merging import WITHOUT_KEY, merge
+from agent_eval_results.data.origin import CaseWord
+from agent_eval_results.data.report import SHARD_MISSING, CaseReport, CaseStatus, MetricStatus
+from agent_eval_results.data.trend import ALPHA, CASE_ALPHA
+from agent_eval_results.report.renderers.outputs import OUTPUTS
+from agent_eval_scoring.core.problem import docs_page
+from agent_eval_scoring.evalset.metric_runner import MetricFailureKind
+from agent_eval_scoring.evalset.models import METRICS
+from agent_eval_scoring.simulation.protocol import CODES
+from agent_eval_scoring.simulation.simulated import TEMPLATE_CODE
 from agent_eval_workbench.authoring.prospects import FIELD_OF
 from agent_eval_workbench.authoring.review import _HELP
 from agent_eval_workbench.commands.flaky import FlakyReport, Proposal, render_toml
 
 # docs/architecture.md describes the packages as they are, and links between pages lead to headings that exist.
 
-HOUSES = ("agent_eval", "agent_eval_workbench")
+HOUSES = ("agent_eval", "agent_eval_results", "agent_eval_scoring", "agent_eval_workbench")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PAGES = [
     path
@@ -79,12 +79,12 @@ PAGES = [
 
 def table(house: str) -> str:
     """The table of the packages of a house."""
-    return ARCHITECTURE.partition(f"| in `src/{house}/` |")[2].partition("\n\n")[0]
+    return ARCHITECTURE.partition(f"/{house}/` |")[2].partition("\n\n")[0]
 
 
 @pytest.mark.parametrize("house", HOUSES)
 def test_package_table__has_every_package_and_starts_reading_at_files_that_exist(house: str) -> None:
-    source = ROOT / "src" / house
+    [source] = (ROOT / "src").glob(f"*/{house}")
     packages = {f"{path.parent.name}/" for path in source.glob("*/__init__.py")}
     modules = {path.name for path in source.glob("*.py") if not path.name.startswith("__")}
     listed = re.findall(r"^\| `([a-z_]+(?:/|\.py))` \|.*\|(.*)\|$", table(house), re.MULTILINE)
@@ -558,7 +558,7 @@ def test_statistics_docs__the_numbers_are_the_gates(name: str) -> None:
 def test_statistics_docs__the_same_seed_gives_the_same_numbers_in_every_process() -> None:
     """Sets of strings have another order in each: runs must not be drawn in it."""
     code = "import gate_error_rates as b; print(b.run_chunk(list(b.cells())[3], 0, 15))"
-    paths = os.pathsep.join([str(ROOT / "benchmarks"), str(ROOT / "src")])
+    paths = os.pathsep.join(map(str, [ROOT / "benchmarks", *(ROOT / "src").glob("*")]))
     matches = {
         subprocess.run(
             [sys.executable, "-c", code],

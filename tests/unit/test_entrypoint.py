@@ -114,7 +114,7 @@ def test_main__a_start_that_fails_is_no_failed_verdict(tmp_path: Path) -> None:
 
 def test_run__without_its_packages_is_no_failed_verdict(tmp_path: Path) -> None:
     """Somebody has removed the environment."""
-    (tmp_path / "agent_eval").symlink_to(ENTRYPOINT.parent / "src" / "agent_eval")
+    (tmp_path / "agent_eval").symlink_to(ENTRYPOINT.parent / "src/agent-eval-action/agent_eval")
     command = [
         getattr(sys, "_base_executable", sys.executable),
         "-S",

@@ -22,13 +22,13 @@ from agent_eval import cli
 from agent_eval.baseline.archive import UnsafeArchive, read_results
 from agent_eval.baseline.lookup import FetchFailed, Incompatible
 from agent_eval.baseline.reader import read_report
-from agent_eval.core.invocation import Invocation
-from agent_eval.core.recording import Recording, RunError
-from agent_eval.evalset.json import JsonPath
 from agent_eval.gate.history.records import extend
-from agent_eval.report.renderers.results_json import results_json
-from agent_eval.results.report import RunReport
 from agent_eval.runner.journal import Journal
+from agent_eval_results.data.report import RunReport
+from agent_eval_results.report.renderers.results_json import results_json
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.core.recording import Recording, RunError
+from agent_eval_scoring.evalset.json import JsonPath
 
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "300"))
 RUNS = int(os.environ.get("FUZZ_RUNS", "18"))

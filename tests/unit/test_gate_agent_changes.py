@@ -14,14 +14,12 @@ from history_samples import FILE, case
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.gate.agent_changes import agent_changes
 from agent_eval.gate.agent_sources import MAX_FILE, Sources, source_hash
 from agent_eval.gate.cause_evidence import Before
 from agent_eval.gate.changed_here import HeadCode, note_changed_here
 from agent_eval.gate.changed_lines import Edit, changed_code, changed_lines, edits, within
 from agent_eval.gate.history.records import KEEP
-from agent_eval.report.phrases import drift_notices, pass_rates_notices
-from agent_eval.results import (
+from agent_eval_results import (
     AgentFacts,
     AgentTree,
     CauseCounts,
@@ -31,9 +29,11 @@ from agent_eval.results import (
     Place,
     ToolFacts,
 )
-from agent_eval.results.exact_tests import pass_rates
-from agent_eval.results.history import HistoryReport
-from agent_eval.results.trend import drift, flakiness
+from agent_eval_results.data.agent_changes import agent_changes
+from agent_eval_results.data.exact_tests import pass_rates
+from agent_eval_results.data.history import HistoryReport
+from agent_eval_results.data.trend import drift, flakiness
+from agent_eval_results.report.phrases import drift_notices, pass_rates_notices
 
 # The code behind a tool, found by parsing: what it uses, in which lines, and which of them a pull request changes.
 

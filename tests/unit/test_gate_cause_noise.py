@@ -12,7 +12,7 @@ from test_gate_causes import NOISE, Noise, claims_of_noise
 
 from agent_eval.gate.cause_evidence import Before
 from agent_eval.gate.changed_here import note_changed_here, supported
-from agent_eval.results import AgentFacts, AgentTree, CauseReport, Place, ToolFacts
+from agent_eval_results import AgentFacts, AgentTree, CauseReport, Place, ToolFacts
 
 FILES = {
     "visa/agent.py": '''from .tools import fee, rules

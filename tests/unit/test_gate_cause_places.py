@@ -13,9 +13,7 @@ from agent_eval.gate.agent_sources import Sources
 from agent_eval.gate.cause_evidence import Before
 from agent_eval.gate.changed_here import HeadCode, merged, note_changed_here, supported
 from agent_eval.gate.changed_lines import changed_code, changed_lines
-from agent_eval.report.phrases import agent_changes, cause_sentence, changed_here, next_step
-from agent_eval.report.views import view_of
-from agent_eval.results import (
+from agent_eval_results import (
     AgentFacts,
     AgentTree,
     CauseCounts,
@@ -25,6 +23,8 @@ from agent_eval.results import (
     Place,
     ToolFacts,
 )
+from agent_eval_results.report.phrases import agent_changes, cause_sentence, changed_here, next_step
+from agent_eval_results.report.views import view_of
 
 AGENT = '''from . import guards, tools
 from .helper import helper

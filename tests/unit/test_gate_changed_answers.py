@@ -11,11 +11,11 @@ from recording_samples import actual, called, recording, turn
 from report_samples import case
 from test_gate_cause_places import code_between
 
-from agent_eval.core.recording import Recording
 from agent_eval.gate.agent_diff import Diff, diff_of
 from agent_eval.gate.causes import CaseRuns
 from agent_eval.gate.changed_answers import changed_answers
-from agent_eval.results import AgentFacts, AgentTree, ChangedValue, Place, ToolFacts
+from agent_eval_results import AgentFacts, AgentTree, ChangedValue, Place, ToolFacts
+from agent_eval_scoring.core.recording import Recording
 
 SAME = Diff(agent=False)
 Said = str | tuple[str, Mapping[str, Any]]

@@ -18,18 +18,17 @@ from report_samples import RESPONSE, TRAJECTORY, crash, good, metric, outage
 from report_samples import case as scored_case
 from report_samples import report as scored_report
 
-from agent_eval.core.recording import RunError
 from agent_eval.gate import diff
 from agent_eval.gate.history.records import extend
-from agent_eval.gate.pairing import pair_up
 from agent_eval.gate.regression import comparable_cases
 from agent_eval.gate.regression.gathering import MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.retrial import FAILURES, RUNS, Retrial, is_constant_error, outcomes
 from agent_eval.gate.stats.decision import Rules
-from agent_eval.results.comparison import Change, ComparisonReport
-from agent_eval.results.history import HistoryReport
-from agent_eval.results.report import (
+from agent_eval_results.data.comparison import Change, ComparisonReport
+from agent_eval_results.data.history import HistoryReport
+from agent_eval_results.data.pairing import pair_up
+from agent_eval_results.data.report import (
     CaseReport,
     CaseStatus,
     CaseUsageReport,
@@ -39,6 +38,7 @@ from agent_eval.results.report import (
     SelectionReport,
     TargetReport,
 )
+from agent_eval_scoring.core.recording import RunError
 
 # Head against base: what is compared, what is listed apart, and that nothing else gives a delta.
 

@@ -19,13 +19,13 @@ from pydantic import ValidationError
 
 from agent_eval.baseline.reader import UnreadableError
 from agent_eval.cli import main
-from agent_eval.core.recording import Usage
 from agent_eval.gate.history import KEEP_ROWS, excerpt
 from agent_eval.gate.history.records import extend, join, unfit
-from agent_eval.gate.pairing import pair_up
-from agent_eval.results.history import HistoryRecord, HistoryReport
-from agent_eval.results.report import CaseReport, ModelUsageReport, Origin, RunReport
-from agent_eval.results.stored_runs import stored
+from agent_eval_results.data.history import HistoryRecord, HistoryReport
+from agent_eval_results.data.pairing import pair_up
+from agent_eval_results.data.report import CaseReport, ModelUsageReport, Origin, RunReport
+from agent_eval_results.data.stored_runs import stored
+from agent_eval_scoring.core.recording import Usage
 from agent_eval_workbench.commands.flaky import FlakyReport, find_flaky, read_results, render_toml
 
 # What of a run of the base becomes history, and what is dropped when something changes.

@@ -19,7 +19,7 @@ from agent_eval.gate.regression.gathering import Before, held_against
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, ConfirmOnBase, MetricRule, Rules, usual_extra_runs
 from agent_eval.gate.stats.samples import CaseEvidence, Series
-from agent_eval.results import PASS, DecisionReport, Runs
+from agent_eval_results import PASS, DecisionReport, Runs
 
 YES, NO = 1.0, 0.0
 Draw = Callable[[str, str], float | Mapping[str, float]]

@@ -25,10 +25,7 @@ from agent_eval.gate.stats import _screening as screening
 from agent_eval.gate.stats._screening import Columns, Table, run_level_p, suite_p, suite_scores_p
 from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.pipeline._regression import decision_report
-from agent_eval.report.phrases import suite_lines
-from agent_eval.report.views import view_of
-from agent_eval.results._merge import merge
-from agent_eval.results.exact_tests import (
+from agent_eval_results.data.exact_tests import (
     dealt,
     detectable_drop,
     detectable_shift,
@@ -41,7 +38,10 @@ from agent_eval.results.exact_tests import (
     upper_tails,
     wilson,
 )
-from agent_eval.results.report import CaseReport, RunScore
+from agent_eval_results.data.merging import merge
+from agent_eval_results.data.report import CaseReport, RunScore
+from agent_eval_results.report.phrases import suite_lines
+from agent_eval_results.report.views import view_of
 
 # The tests and intervals beside brute force and beside scipy.
 

@@ -18,17 +18,17 @@ from hypothesis import strategies as st
 from policy_texts import entry, quarantine, valid_policy
 
 from agent_eval.api import EngineOutcome
-from agent_eval.core.problem import Problem
-from agent_eval.core.recording import RunError
 from agent_eval.gate.evaluation import evaluate, outage
 from agent_eval.gate.policy import MOST_DAYS, Gate, MetricPolicy, Policy, PolicyReader, case_matcher, quarantined
 from agent_eval.gate.policy_checks import KnownCase, check_policy
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notes
 from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code, no_secrets, unjudged_runs
 from agent_eval.pytest_plugin._outcomes import outcome_in
-from agent_eval.report.phrases import text
-from agent_eval.results._merge import WITHOUT_KEY
-from agent_eval.results.report import CaseReport, CaseStatus, Reason, VerdictValue
+from agent_eval_results.data.merging import WITHOUT_KEY
+from agent_eval_results.data.report import CaseReport, CaseStatus, Reason, VerdictValue
+from agent_eval_results.report.phrases import text
+from agent_eval_scoring.core.problem import Problem
+from agent_eval_scoring.core.recording import RunError
 
 # One verdict from thresholds, comparison, policy and quarantine: the whole pure road, with real statistics.
 

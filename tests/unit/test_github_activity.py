@@ -15,13 +15,13 @@ from golden_files import check
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_eval.core.problem import docs_page
 from agent_eval.forge import Comment, CommentMode, EventError, Mode, RunStamp
 from agent_eval.github._activity import activity
 from agent_eval.github.client import check_encrypted, checked_api_url, resolve_link, same_origin
 from agent_eval.github.comments import Marked, marked, read_marker, same_text
 from agent_eval.github.errors import GitHubError, rate_limit_wait, response_error
 from agent_eval.github.events import GitHubEvent, pull_request_at, read_event, sha_at
+from agent_eval_scoring.core.problem import docs_page
 
 # The event of a run as GitHub sets it, and what each mode does, with GitHub's own examples of payloads.
 

@@ -15,8 +15,8 @@ import pytest
 from golden_files import check_part
 from ruamel.yaml import YAML
 
-from agent_eval.report.renderers.outputs import OUTPUTS
 from agent_eval.settings import SETTINGS
+from agent_eval_results.report.renderers.outputs import OUTPUTS
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION: dict[str, Any] = YAML(typ="safe").load(ROOT / "gate/action.yml")

@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from size import measured, size_of
 
 import agent_eval
-from agent_eval.agents.host import ADAPTERS, PROGRAM
+from agent_eval_agents.host import ADAPTERS, PROGRAM
 
 # The image, the workflows and the pages keep promises that no one checks every day.
 
@@ -61,7 +61,7 @@ def test_version__is_defined_in_one_place() -> None:
         for path in tracked("*.py", "*.toml", "*.yml", "Dockerfile", "entrypoint")
         if agent_eval.__version__ in path.read_text("utf-8")
     ]
-    assert holders == ["src/agent_eval/__init__.py"]
+    assert holders == ["src/agent-eval-action/agent_eval/__init__.py"]
 
 
 def test_dockerfile__base_can_be_replaced_and_the_build_gets_what_it_needs() -> None:
@@ -175,10 +175,11 @@ def test_tiers__ci_runs_all() -> None:
 def test_wheel__has_what_runs_beside_the_agent_where_it_is_looked_for() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
     # In the checkout and in site-packages, all of it is beside agent_eval.
-    assert wheel["packages"] == ["src/agent_eval", "src/agent_eval_workbench", f"src/{PROGRAM.name}"]
-    assert PROGRAM.parent == ROOT / "src"
-    assert {f"src/{path.name}": path.name for path in ADAPTERS} == wheel["force-include"]
-    assert [path.parent for path in ADAPTERS] == [ROOT / "src"] * len(ADAPTERS)
+    assert sorted(wheel["packages"]) == sorted(
+        path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "src").glob("*/*/__init__.py")
+    )
+    assert {path.relative_to(ROOT).as_posix(): path.name for path in ADAPTERS} == wheel["force-include"]
+    assert {path.parent for path in (PROGRAM, *ADAPTERS)} == {ROOT / "src/agent-eval-agents"}
 
 
 def test_dependencies__can_be_installed_beside_google_adk() -> None:
@@ -215,7 +216,7 @@ def test_size_of__comments_docstrings_and_blank_lines_are_free() -> None:
     ("name", "budget", "status"), [("gate-lines", 1, 1), ("gate-lines", 2, 0), ("test-lines", 1, 1)]
 )
 def test_size__exceeded_budget_fails(tmp_path: Path, name: str, budget: int, status: int) -> None:
-    for folder in ("src/agent_eval", "tests"):
+    for folder in ("src/agent-eval-action/agent_eval", "tests"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "a.py").write_text("a = 1\nb = 2\n", "utf-8")
     (tmp_path / "pyproject.toml").write_text(f"[tool.size]\n{name} = {budget}\n", "utf-8")
@@ -230,15 +231,14 @@ def test_size__exceeded_budget_fails(tmp_path: Path, name: str, budget: int, sta
 
 
 VIOLATIONS = {
-    "Imports go downwards": ("agent_eval/core/text.py", "agent_eval.runner"),
-    "Agents and results do not know each other": ("agent_eval/results/folder.py", "agent_eval.agents.driver"),
+    "Imports go downwards": ("agent_eval_scoring/core/text.py", "agent_eval_scoring.criteria"),
+    "Distributions import downwards": ("agent_eval_results/data/folder.py", "agent_eval_agents.driver"),
     "Imports of the workbench go downwards": (
         "agent_eval_workbench/sources/cases.py",
         "agent_eval_workbench.commands.edit",
     ),
-    "The gate does not import the workbench": ("agent_eval/commands/run.py", "agent_eval_workbench.sources"),
     "The workbench imports nothing on top of the gate": ("agent_eval_workbench/commands/init.py", "agent_eval.cli"),
-    "What runs beside the agent imports nothing of ours": ("agent_eval_host/values.py", "agent_eval.core.text"),
+    "What runs beside the agent imports nothing of ours": ("agent_eval_host/values.py", "agent_eval_scoring.core.text"),
     "Nothing of ours imports what runs beside the agent": ("agent_eval_workbench/commands/init.py", "agent_eval_host"),
     "A private module is imported by its own package only": (
         "agent_eval_workbench/commands/init.py",
@@ -250,7 +250,8 @@ VIOLATIONS = {
 
 def broken(copy: Path) -> list[str]:
     """The contracts that don't hold in a copy of the source."""
-    code = "import sys; sys.path[:0] = ['src', '.']; from importlinter.cli import lint_imports_command as lint; lint()"
+    code = "import glob, sys; sys.path[:0] = [*glob.glob('src/*'), '.']"
+    code += "; from importlinter.cli import lint_imports_command as lint; lint()"
     lines = output_of(sys.executable, "-c", code, "--no-logo", "--no-cache", code=1, cwd=copy).splitlines()
     assert any(line.startswith("Contracts: ") for line in lines), lines
     return [line.partition(" BROKEN")[0] for line in lines if " BROKEN" in line]
@@ -266,7 +267,7 @@ def test_contracts__each_fails_when_it_is_violated(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
     shutil.copy(ROOT / "pyproject.toml", copy)
     for name, imported in VIOLATIONS.values():
-        with (copy / "src" / name).open("a", encoding="utf-8") as file:
+        with next((copy / "src").glob(f"*/{name}")).open("a", encoding="utf-8") as file:
             file.write(f"\nimport {imported}\n")
     assert sorted(broken(copy)) == sorted([*VIOLATIONS, "No package imports another in a circle"])
 
@@ -320,14 +321,14 @@ def test_exceptions__all_of_ours_have_one_root() -> None:
     builtin = {name for name, value in classes.items() if issubclass(value, Exception)}
     rootless = [
         f"{path.relative_to(ROOT)}: {node.name}"
-        for package in ("agent_eval", "agent_eval_workbench")
-        for path in (ROOT / "src" / package).rglob("*.py")
+        for path in (ROOT / "src").rglob("*.py")
+        if "agent_eval_host" not in path.parts
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
         and (bases := {base.id for base in node.bases if isinstance(base, ast.Name)}) & builtin
         and "AgentEvalError" not in bases
     ]
-    assert rootless == ["src/agent_eval/core/errors.py: AgentEvalError"]
+    assert rootless == ["src/agent-eval-scoring/agent_eval_scoring/core/errors.py: AgentEvalError"]
     assert issubclass(agent_eval.SaveError, agent_eval.AgentEvalError) and issubclass(agent_eval.SaveError, ValueError)
 
 

@@ -27,19 +27,10 @@ from recording_samples import facts
 from report_samples import case, report
 from runner_doubles import EchoAgent, planned
 
-from agent_eval.agents.discovery.locate import AgentChoices
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.agents.sandbox.isolation import NO_PROCESS
-from agent_eval.agents.venv import AgentInterpreter
 from agent_eval.baseline import Found, to_report
 from agent_eval.baseline.archive import StoredRecordings
 from agent_eval.baseline.lookup import Provenance
 from agent_eval.baseline.rerun import BaseWorktree
-from agent_eval.core.limiter import Limiter
-from agent_eval.evalset.models import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile
-from agent_eval.evalset.models.criteria import CRITERION_MODELS
-from agent_eval.evalset.models.schema import ConversationScenario
-from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.gate import regression
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.stats.decision import Budget, Rules
@@ -50,7 +41,15 @@ from agent_eval.pipeline._part import _shares, part_verdict
 from agent_eval.pipeline._regression import Base, Confirmation, notable_cases, pair_with_base, store_baseline_recordings
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import Preparation, RunContext
-from agent_eval.results import (
+from agent_eval.runner.journal import Journal
+from agent_eval.runner.plan import Plan
+from agent_eval.settings import read_settings
+from agent_eval.settings.settings import Settings
+from agent_eval_agents.discovery.locate import AgentChoices
+from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval_agents.sandbox.isolation import NO_PROCESS
+from agent_eval_agents.venv import AgentInterpreter
+from agent_eval_results import (
     BASELINE_RECORDINGS,
     AgentFacts,
     AgentTree,
@@ -60,14 +59,15 @@ from agent_eval.results import (
     ShardReport,
     StoredLines,
 )
-from agent_eval.results.comparison import BaselineReport, BaselineStep
-from agent_eval.results.decision import DecisionReport
-from agent_eval.results.history import HistoryReport
-from agent_eval.results.report import SCORING_VERSION
-from agent_eval.runner.journal import Journal
-from agent_eval.runner.plan import Plan
-from agent_eval.settings import read_settings
-from agent_eval.settings.settings import Settings
+from agent_eval_results.data.comparison import BaselineReport, BaselineStep
+from agent_eval_results.data.decision import DecisionReport
+from agent_eval_results.data.history import HistoryReport
+from agent_eval_results.data.report import SCORING_VERSION
+from agent_eval_scoring.core.limiter import Limiter
+from agent_eval_scoring.evalset.models import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile
+from agent_eval_scoring.evalset.models.criteria import CRITERION_MODELS
+from agent_eval_scoring.evalset.models.schema import ConversationScenario
+from agent_eval_scoring.evalset.parse.criteria import criterion
 
 # What differs from the base branch's agents, by what is known of the base's commit.
 

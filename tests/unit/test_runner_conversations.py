@@ -15,15 +15,15 @@ from recording_samples import actual, called
 from remark_samples import notes
 from report_samples import RESPONSE, TRAJECTORY, case, metric, report
 
-from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
-from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
-from agent_eval.core.recording import Recording, RunError
-from agent_eval.evalset.models.schema import EvalCase
-from agent_eval.report.renderers.results_json import results_json
-from agent_eval.results.conversation import ConversationReport
-from agent_eval.results.report import CaseReport, TurnEvidence
-from agent_eval.runner.conversations import MOST_OF_A_CASE, attach_conversations, conversation_of
 from agent_eval.runner.journal import Journal
+from agent_eval_results.data.conversation import ConversationReport
+from agent_eval_results.data.conversations import MOST_OF_A_CASE, attach_conversations, conversation_of
+from agent_eval_results.data.report import CaseReport, TurnEvidence
+from agent_eval_results.report.renderers.results_json import results_json
+from agent_eval_scoring.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
+from agent_eval_scoring.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
+from agent_eval_scoring.core.recording import Recording, RunError
+from agent_eval_scoring.evalset.models.schema import EvalCase
 
 NO_DEVICES: dict[str, Any] = {"devices": []}
 

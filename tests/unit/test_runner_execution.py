@@ -20,22 +20,30 @@ import recording_samples
 from recording_samples import recording
 from runner_doubles import EchoAgent, TalkativeUser, endless, execution, planned, run, session_input, statuses, turn
 
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.core.content import FunctionCall, model_message, text_of, user_message
-from agent_eval.core.invocation import IntermediateData, Invocation
-from agent_eval.core.limiter import Limiter
-from agent_eval.core.recording import Recording
-from agent_eval.criteria._final_state import FinalState
-from agent_eval.criteria._responses import ResponseMatch
-from agent_eval.criteria._trajectory import ToolTrajectory
-from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Relabelled, Result, Scored, TurnFinding
-from agent_eval.criteria.registry import INFORMATIONAL
-from agent_eval.evalset.models.schema import EvalCase
-from agent_eval.results import CaseReport, Reason, RunError, write_lines
 from agent_eval.runner.execution import Progress
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import PlannedCase
 from agent_eval.runner.scoring import report_not_run, report_run
+from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval_results import CaseReport, Reason, RunError, write_lines
+from agent_eval_scoring.core.content import FunctionCall, model_message, text_of, user_message
+from agent_eval_scoring.core.invocation import IntermediateData, Invocation
+from agent_eval_scoring.core.limiter import Limiter
+from agent_eval_scoring.core.recording import Recording
+from agent_eval_scoring.criteria._final_state import FinalState
+from agent_eval_scoring.criteria._responses import ResponseMatch
+from agent_eval_scoring.criteria._trajectory import ToolTrajectory
+from agent_eval_scoring.criteria.base import (
+    Conversation,
+    Criterion,
+    NotEvaluated,
+    Relabelled,
+    Result,
+    Scored,
+    TurnFinding,
+)
+from agent_eval_scoring.criteria.registry import INFORMATIONAL
+from agent_eval_scoring.evalset.models.schema import EvalCase
 
 # The runner with an agent whose messages say how it behaves.
 

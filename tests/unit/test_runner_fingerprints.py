@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agent_eval.core.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
-from agent_eval.core.invocation import (
+from agent_eval.runner.plan import Plan, PlannedCase
+from agent_eval_agents.fingerprints import case_fingerprint, earlier_fingerprint, is_content, with_tape
+from agent_eval_scoring.core.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
+from agent_eval_scoring.core.invocation import (
     IntermediateData,
     Invocation,
     InvocationEvent,
@@ -17,10 +19,8 @@ from agent_eval.core.invocation import (
     Rubric,
     RubricContent,
 )
-from agent_eval.evalset.models import EvalCase, EvalSet, LlmBackedUserSimulatorConfig, SessionInput
-from agent_eval.evalset.models.schema import ConversationScenario, UserBehavior, UserPersona
-from agent_eval.runner.fingerprints import case_fingerprint, earlier_fingerprint, is_content, with_tape
-from agent_eval.runner.plan import Plan, PlannedCase
+from agent_eval_scoring.evalset.models import EvalCase, EvalSet, LlmBackedUserSimulatorConfig, SessionInput
+from agent_eval_scoring.evalset.models.schema import ConversationScenario, UserBehavior, UserPersona
 
 CALL = {"id": "c1", "name": "lamp", "args": {"on": True}}
 ANSWER = {"id": "c1", "name": "lamp", "response": {"ok": True}}

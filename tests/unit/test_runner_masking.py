@@ -10,20 +10,20 @@ from evalset_samples import loaded
 from judged_samples import ScriptedModel, failure, rubric
 from runner_doubles import EchoAgent, EchoSession, turn
 
-from agent_eval.agents.protocol import Session, SessionRequest
-from agent_eval.core.content import Content, Part, text_of
-from agent_eval.core.invocation import Invocation
-from agent_eval.core.limiter import Limiter
-from agent_eval.core.masking import Masker
-from agent_eval.criteria.judged.judge import Judge
-from agent_eval.evalset.models.criterion_options import RubricsBasedCriterion
-from agent_eval.evalset.models.schema import ConversationScenario, CriterionConfig, EvalCase, SessionInput
-from agent_eval.evalset.parse.criteria import criterion
-from agent_eval.models.protocol import ModelRequest
 from agent_eval.runner.execution import Execution, Limits
 from agent_eval.runner.journal import Journal, case_lines
 from agent_eval.runner.plan import given_by, make_plan
-from agent_eval.simulation import PURPOSE
+from agent_eval_agents.protocol import Session, SessionRequest
+from agent_eval_scoring.core.content import Content, Part, text_of
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.core.limiter import Limiter
+from agent_eval_scoring.core.masking import Masker
+from agent_eval_scoring.criteria.judged.judge import Judge
+from agent_eval_scoring.evalset.models.criterion_options import RubricsBasedCriterion
+from agent_eval_scoring.evalset.models.schema import ConversationScenario, CriterionConfig, EvalCase, SessionInput
+from agent_eval_scoring.evalset.parse.criteria import criterion
+from agent_eval_scoring.models.protocol import ModelRequest
+from agent_eval_scoring.simulation import PURPOSE
 
 MASKER = Masker({"postgres": "DB_PASSWORD", "kitchen lamp": "LAMP_KEY", "only-the-gates": "INDEX_TOKEN"})
 

@@ -23,15 +23,6 @@ from report_samples import report
 from runner_doubles import planned as planned_case
 from runner_doubles import session_input, turn
 
-from agent_eval.core.invocation import Invocation, adk_value
-from agent_eval.core.problem import docs_page
-from agent_eval.criteria.custom import CustomMetric
-from agent_eval.criteria.judged.judge import Judge
-from agent_eval.evalset.models.criteria import CRITERION_MODELS
-from agent_eval.evalset.models.schema import ConversationScenario, CriterionConfig, EvalCase, LoadedFile
-from agent_eval.evalset.parse.criteria import criterion
-from agent_eval.models.usage import Price
-from agent_eval.results import Recording, RunResult, StoredCase, StoredLines, stored_index, write_lines
 from agent_eval.runner import (
     RecordedSeconds,
     Shard,
@@ -43,10 +34,19 @@ from agent_eval.runner import (
     weigh,
 )
 from agent_eval.runner.cost_estimate import Range, estimate
-from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, function_source, metric_identity
 from agent_eval.runner.partition import Unit
 from agent_eval.runner.plan import Plan, PlannedCase, make_plan
-from agent_eval.runner.sources import source_fingerprint
+from agent_eval_agents.fingerprints import MetricIdentity, case_fingerprint, function_source, metric_identity
+from agent_eval_agents.sources import source_fingerprint
+from agent_eval_results import Recording, RunResult, StoredCase, StoredLines, stored_index, write_lines
+from agent_eval_scoring.core.invocation import Invocation, adk_value
+from agent_eval_scoring.core.problem import docs_page
+from agent_eval_scoring.criteria.custom import CustomMetric
+from agent_eval_scoring.criteria.judged.judge import Judge
+from agent_eval_scoring.evalset.models.criteria import CRITERION_MODELS
+from agent_eval_scoring.evalset.models.schema import ConversationScenario, CriterionConfig, EvalCase, LoadedFile
+from agent_eval_scoring.evalset.parse.criteria import criterion
+from agent_eval_scoring.models.usage import Price
 
 # What is planned of loaded files, and when a recorded run still stands for a new one.
 

@@ -17,20 +17,20 @@ from base_repos import new_repo
 from runner_doubles import execution, planned, session_input
 from tape_samples import Step, answer, asked, at_once, model, play, said, says, tool
 
-from agent_eval.agents.messages import ModelAsked, ModelRan, ToolAsked, ToolError, ToolRan, ToolsetAsked, ToolsetListed
-from agent_eval.agents.protocol import AgentFailure, Owner
-from agent_eval.agents.tapes import Mode, Tape, ToolHashes, ToolRule, ToolRules, read_tape, tape_path
-from agent_eval.core.content import FunctionCall, FunctionResponse, user_message
-from agent_eval.core.invocation import IntermediateData, Invocation
-from agent_eval.core.problem import docs_page
-from agent_eval.criteria.registry import build
-from agent_eval.evalset.models.schema import CriterionConfig, EvalCase, MatchType
 from agent_eval.pipeline._tapes import _digest
-from agent_eval.results import RunError
 from agent_eval.runner import REPLAY_MISSES, Chosen, Plan, Tapes
 from agent_eval.runner.plan import PlannedCase
 from agent_eval.runner.replay import CaseTools
-from agent_eval.runner.tool_files import ToolFiles, hash_of_files, stale_tools
+from agent_eval_agents.messages import ModelAsked, ModelRan, ToolAsked, ToolError, ToolRan, ToolsetAsked, ToolsetListed
+from agent_eval_agents.protocol import AgentFailure, Owner
+from agent_eval_agents.tapes import Mode, Tape, ToolHashes, ToolRule, ToolRules, read_tape, tape_path
+from agent_eval_agents.tool_files import ToolFiles, hash_of_files, stale_tools
+from agent_eval_results import RunError
+from agent_eval_scoring.core.content import FunctionCall, FunctionResponse, user_message
+from agent_eval_scoring.core.invocation import IntermediateData, Invocation
+from agent_eval_scoring.core.problem import docs_page
+from agent_eval_scoring.criteria.registry import build
+from agent_eval_scoring.evalset.models.schema import CriterionConfig, EvalCase, MatchType
 
 ROOM: dict[str, Any] = {"room": "a", "nights": 1}
 KNOWN = {"declaration": "d", "source": "s"}
@@ -251,7 +251,7 @@ def test_in_plan__a_file_of_depends_that_can_not_be_read_is_found_before_anythin
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "big.db").write_text("four")
-    monkeypatch.setattr("agent_eval.runner.tool_files.MAX_TEXT", 3)
+    monkeypatch.setattr("agent_eval_agents.tool_files.MAX_TEXT", 3)
     rule = ToolRule(name="book", depends=("*.db",))
     plan = Plan(cases=(case(),), num_runs=1, problems=())
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from runner_doubles import EchoAgent, execution, planned, statuses
 
-from agent_eval.agents.loading import LoadQueue
-from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, LateLoad
-from agent_eval.runner.roster import MOST, Roster
+from agent_eval_agents.loading import LoadQueue
+from agent_eval_agents.protocol import Agent, AgentFailure, FailureKind, LateLoad
+from agent_eval_agents.roster import MOST, Roster
 
 
 @dataclass(kw_only=True)

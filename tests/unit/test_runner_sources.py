@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.runner import sources
-from agent_eval.runner.sources import WHOLE, source_fingerprint, uncommitted_files
+from agent_eval_agents import sources
+from agent_eval_agents.sources import WHOLE, source_fingerprint, uncommitted_files
 
 
 def git(folder: Path, *arguments: str) -> None:

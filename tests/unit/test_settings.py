@@ -13,9 +13,9 @@ import pytest
 from golden_files import check
 
 from agent_eval.cli import main
-from agent_eval.core.problem import Problem, Severity, docs_page
 from agent_eval.gate.policy import PolicyReader
 from agent_eval.settings import FORMER, SETTINGS, Settings, read_settings
+from agent_eval_scoring.core.problem import Problem, Severity, docs_page
 
 # Reading Settings from flags, inputs and agent-eval.toml, with its `[servers.NAME]`.
 

@@ -26,19 +26,19 @@ from test_runner_conversations import FIND, LAMP, NO_DEVICES, eval_case, expecte
 
 from agent_eval.cli import main
 from agent_eval.commands.view import _links
-from agent_eval.core.recording import Recording, RunError
-from agent_eval.evalset.json import write_text
-from agent_eval.evalset.loading import load_suite
-from agent_eval.report.html import unpacked
-from agent_eval.report.renderers import results_pieces
-from agent_eval.report.renderers._case_text import RunView, case_text
-from agent_eval.report.renderers.results_json import results_json
-from agent_eval.results import BASE_RECORDINGS, Origin, StoredCase, write_lines
-from agent_eval.results.causes import CauseCounts, CauseData, CauseExample, CauseReport
-from agent_eval.results.conversation import ConversationReport, TurnReport
-from agent_eval.results.report import CaseReport, RunReport, TurnEvidence
-from agent_eval.runner.conversations import attach_conversations
-from agent_eval.runner.fingerprints import case_fingerprint
+from agent_eval_agents.fingerprints import case_fingerprint
+from agent_eval_results import BASE_RECORDINGS, Origin, StoredCase, write_lines
+from agent_eval_results.data.causes import CauseCounts, CauseData, CauseExample, CauseReport
+from agent_eval_results.data.conversation import ConversationReport, TurnReport
+from agent_eval_results.data.conversations import attach_conversations
+from agent_eval_results.data.report import CaseReport, RunReport, TurnEvidence
+from agent_eval_results.report.html import unpacked
+from agent_eval_results.report.renderers import results_pieces
+from agent_eval_results.report.renderers._case_text import RunView, case_text
+from agent_eval_results.report.renderers.results_json import results_json
+from agent_eval_scoring.core.recording import Recording, RunError
+from agent_eval_scoring.evalset.json import write_text
+from agent_eval_scoring.evalset.loading import load_suite
 
 # The command `agent-eval show`.
 

@@ -11,9 +11,9 @@ import pytest
 from base_repos import new_repo
 from tape_samples import asked, called, model, play, returned, said, session, tape, tool
 
-from agent_eval.agents.messages import ToolError
-from agent_eval.agents.tapes import RecordedRun, TapeSession, tape_path, write_tape
 from agent_eval.cli import main
+from agent_eval_agents.messages import ToolError
+from agent_eval_agents.tapes import RecordedRun, TapeSession, tape_path, write_tape
 
 TURN = {"user_content": {"parts": [{"text": "on"}]}, "final_response": {"parts": [{"text": "ok"}]}}
 NAMES = ("asks", "answers", "added", "gone", "same", "long", "shown")

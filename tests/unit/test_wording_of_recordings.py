@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agent_eval.agents.recorded import DRIVER
+from agent_eval_agents.recorded import DRIVER
 
 
 def test_wording_of_recordings__a_fifo_as_recording_is_no_regular_file(tmp_path: Path) -> None:

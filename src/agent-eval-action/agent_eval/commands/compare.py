@@ -1,0 +1,107 @@
+"""`agent-eval compare`: compares two results files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Literal
+
+from agent_eval.baseline.reader import UnreadableError, check_ran, read_file
+from agent_eval.commands._io import CliIO
+from agent_eval.gate.diff import compare
+from agent_eval_results import DEFAULT, BaselineReport, RunReport
+from agent_eval_results.data.pairing import pair_up
+from agent_eval_results.report.phrases import notes_of, text
+from agent_eval_results.report.phrases.diff import comparison_summary
+from agent_eval_results.report.views import Links
+from agent_eval_scoring.core.text import harmless
+
+Format = Literal["text", "markdown", "json"]
+
+
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code."""
+    *heads, base = map(Path, arguments.words)
+    if len(heads) > 1:
+        io.log("agent-eval: compare takes two results: the newer run and the older one")
+        return 2
+    head = heads[0] if heads else Path(DEFAULT)
+    try:
+        report = compare_files(head, base)
+    except UnreadableError as error:
+        io.log(f"agent-eval: {error}")
+        return 2
+    if report.shard is not None:
+        io.log(f"agent-eval: {harmless(str(head))} is {report.shard.note}")
+    io.print_result(render(report, arguments.format, source_url=arguments.source_url, width=io.width).rstrip())
+    return 0
+
+
+def compare_files(head: Path, base: Path) -> RunReport:
+    """Reads two results and compares them.
+
+    Args:
+        head: `results.json` of the newer run, or its output directory.
+        base: `results.json` of the older run, or its output directory.
+
+    Returns:
+        The head's report with this comparison instead of the one with its own base branch.
+
+    Raises:
+        UnreadableError: A file can't be read or contains no comparable results.
+    """
+    reports = {path: read_file(path) for path in (head, base)}
+    for path, report in reports.items():
+        check_ran(report, path)
+    return with_base(reports[head], reports[base], base)
+
+
+def with_base(head: RunReport, base: RunReport, path: Path) -> RunReport:
+    """The head's report with a comparison with another report instead of the one with its own base branch.
+
+    Args:
+        head: The newer run.
+        base: The older run.
+        path: Where the base comes from.
+    """
+    origin = base.origin
+    part = f" It is {base.shard.note}." if base.shard is not None else ""
+    commit = origin.commit or None if origin is not None else None
+    baseline = BaselineReport(
+        status="found",
+        source="file",
+        commit=commit,
+        run_url=origin.run_url if origin is not None else None,
+        recorded_at=base.started_at,
+        message=f"The base is {harmless(str(path))}.{part}",
+    )
+    comparison = compare(head, base, pair_up(head.cases, base.cases, head.selection, base.selection))
+    for remark in notes_of(comparison):
+        remark.message = text(remark)
+    return head.model_copy(update={"comparison": comparison, "baseline": baseline, "decision": None})
+
+
+def render(report: RunReport, format: Format, *, source_url: str | None = None, width: int = 100) -> str:
+    """The comparison as text.
+
+    Args:
+        report: From `compare_files`.
+        format: `text` for a terminal, `markdown` as in the comment on a pull request, but without a verdict, `json` for
+            programs: the `comparison` of results.json.
+        source_url: The address at which the head's files can be browsed.
+        width: Columns of the terminal.
+
+    Raises:
+        ValueError: `source_url` is not a web address.
+    """
+    assert report.comparison is not None
+    if format == "json":
+        return report.comparison.model_dump_json(indent=1) + "\n"
+    if format == "markdown":
+        from agent_eval_results.report.renderers import comment_markdown
+
+        title = comparison_summary(report.comparison)
+        return comment_markdown(report, links=Links(source_url=source_url), title=title)
+    from agent_eval_results.report.renderers import comparison_text
+
+    return comparison_text(report, width=width)

@@ -1,0 +1,358 @@
+"""`agent-eval run` and `agent-eval action`: runs the gate and reports its result."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import logging
+import os
+import secrets
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import EllipsisType
+from typing import TYPE_CHECKING, Protocol
+
+from agent_eval.commands._io import CliIO
+from agent_eval.commands.start import log_problems, log_start_directory, settings_of
+from agent_eval.gate.policy import PolicyEntry
+from agent_eval.pipeline import (
+    CIContext,
+    Outcome,
+    RunContext,
+    change_warnings,
+    detect_ci_context,
+    for_artifact,
+    gating_files_changed,
+    output_refused,
+    pipeline,
+    recording_refused,
+    rules,
+)
+from agent_eval.settings import CONFIG_FILE, Settings
+from agent_eval_results import DEFAULT, InUse, file_in, link_in, locked, relative, why_unwritable
+from agent_eval_results.report.progress import live_progress, plain_progress
+from agent_eval_scoring.core.problem import Problem, Severity, has_error
+
+if TYPE_CHECKING:
+    from agent_eval.runner import Progress, Shard
+
+_LOG = logging.getLogger(__name__)
+
+
+class _ReadSettings(Protocol):
+    """Reads the settings from all sources, optionally with another text of agent-eval.toml."""
+
+    def __call__(self, *, text: str | EllipsisType | None = ...) -> tuple[Settings, list[Problem]]: ...
+
+
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code."""
+    if not hasattr(os, "geteuid"):
+        io.log("agent-eval: `run` needs Linux or macOS. On Windows, use WSL or the container image (see README.md).")
+        io.log("`validate`, `compare` and `flaky` work on Windows.")
+        return 2
+    if not arguments.from_inputs:
+        log_start_directory(io)
+    inputs = io.environ if arguments.from_inputs else None
+    # A job's later steps and a caller in Python read the files of this run, and must not find those of the one before.
+    files_are_read = io.in_ci or io.on_github or getattr(arguments, "from_python", False)
+    thresholds = getattr(arguments, "threshold", [])
+    if thresholds and io.in_ci:
+        io.log(
+            "agent-eval: --threshold is for trials on your machine. In CI, thresholds are those of test_config.json."
+        )
+        return 2
+    read = functools.partial(_with_thresholds, functools.partial(settings_of, arguments, io, inputs=inputs), thresholds)
+    verbosity = getattr(arguments, "verbose", 0) or (2 if io.environ.get("RUNNER_DEBUG") == "1" else 0)
+    if verbosity > 1:
+        _log_decisions(io)
+    return _gate(read, io, yes=getattr(arguments, "yes", False), verbose=verbosity > 0, files_are_read=files_are_read)
+
+
+def _log_decisions(io: CliIO) -> None:
+    """Prints what the gate's modules log for its maintainers. Texts in it are masked where they enter."""
+
+    class Printed(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            io.log(f"{record.name.removeprefix('agent_eval.')}: {record.getMessage()}")
+
+    ours = logging.getLogger("agent_eval")
+    ours.handlers[:] = [Printed()]
+    ours.setLevel(logging.DEBUG)
+    ours.propagate = False
+
+
+def _with_thresholds(
+    read: _ReadSettings, thresholds: Sequence[tuple[str, float]], *, text: str | EllipsisType | None = ...
+) -> tuple[Settings, list[Problem]]:
+    """The settings with the thresholds of `--threshold`, which hold as the last entries of the policy."""
+    settings, problems = read(text=text)
+
+    entries = (PolicyEntry(metric=name, threshold=value) for name, value in thresholds)
+    policy = dataclasses.replace(settings.policy, entries=(*settings.policy.entries, *entries))
+    return dataclasses.replace(settings, policy=policy), problems
+
+
+def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are_read: bool) -> int:
+    settings, problems = read()
+    # Invalid settings, too, are reported in the pull request.
+    ci, ci_problems = detect_ci_context(settings, io.environ, io.log)
+    problems += ci_problems
+    if io.on_github and settings.mode != "link":
+        io.log(f"agent-eval: {ci.activity.explanation}")
+    if ci.activity.kind == "publish" and settings.mode != "link" and not has_error(problems):
+        return _publish(settings, ci, io)
+    settings, problems, warnings = _with_base_rules(read, settings, problems, ci)
+    for name, source in settings.sources.items():
+        _LOG.debug("setting %s: from %s", name, source)
+    request = ci.baseline_request
+    _LOG.debug("%s: %s", ci.activity.kind, ci.activity.explanation)
+    _LOG.debug("compared with %s", "nothing" if request is None else f"{request.commit} ({request.how})")
+    for warning in warnings:
+        io.log(f"agent-eval: {warning}")
+    if settings.mode == "link":
+        return _link(settings, ci, problems, warnings, io)
+    problems += [] if yes else recording_refused(settings.record, settings.replay, ci, in_ci=io.in_ci)
+    ci = for_artifact(ci, settings.artifact)
+    context = dataclasses.replace(_run_context(io, ci), warnings=tuple(warnings), files_are_read=files_are_read)
+    with _exclusive_output(settings) as (settings, output_problems):
+        problems += output_problems
+        if has_error(problems):
+            # Later steps need the files and outputs of this run, too.
+            outcome = pipeline.invalid(settings, context, problems)
+        else:
+            settings = _resolved(settings, ci)
+            with _progress(io) as report_progress:
+                outcome = _with_signals(settings, dataclasses.replace(context, progress=report_progress))
+        try:
+            _report(outcome, settings.shard, settings.root, settings.output, io, verbose=verbose)
+        except Exception as error:  # The exit code doesn't depend on the report, and the comment can still be written.
+            io.log(f"agent-eval: the result could not be shown: {type(error).__name__}: {error}")
+    _comment(outcome, settings, ci, warnings, io)
+    assert outcome.report.exit_code is not None  # `outcome.write` sets it.
+    return outcome.report.exit_code
+
+
+def _with_base_rules(
+    read: _ReadSettings, settings: Settings, problems: list[Problem], ci: CIContext
+) -> tuple[Settings, list[Problem], list[str]]:
+    """For a pull request and with `base-ref`, the settings with the base branch's agent-eval.toml, the problems, and
+    warnings.
+    """
+    if not ci.held_to_base:
+        return settings, problems, []
+    warnings = []
+    base = rules(ci, settings.root, CONFIG_FILE)
+    if base.notice:
+        warnings.append(base.notice)
+        base_settings, base_problems = read(text=base.text)
+        if has_error(problems):
+            # Nothing is run. An invalid file of the pull request must not decide how that is reported.
+            settings = base_settings
+        elif has_error(base_problems):
+            # The pull request may fix the base branch's file.
+            warnings = [
+                f"{CONFIG_FILE} of the base branch can't be used, so that of {ci.checkout_name.lower()} was applied."
+            ]
+        else:
+            today = datetime.now(UTC).date()
+            policy = base_settings.policy.instead_of(settings.policy, today)
+            settings, problems = dataclasses.replace(base_settings, policy=policy), base_problems
+    return settings, problems, warnings + change_warnings(gating_files_changed(ci, settings))
+
+
+@contextlib.contextmanager
+def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
+    """Locks the output directory. If that is impossible, the settings have a temporary one, and there is an error."""
+    hint = "Remove it from the repository, or name another `output-dir`."
+    with contextlib.ExitStack() as stack:
+        if (link := link_in(settings.output, settings.root.absolute())) is not None:
+            message = f"{relative(link, settings.root)} is a symbolic link: results would be written elsewhere."
+            problem = Problem(code="output-dir-linked", message=message, hint=hint)
+        elif (file := file_in(settings.output)) is not None:
+            message = f"{relative(file, settings.root)} is a file: no results can be written there."
+            problem = Problem(code="setting-invalid", message=message, hint=hint)
+        elif (refused := output_refused(settings)) is not None:
+            problem = refused
+        else:
+            try:
+                stack.enter_context(locked(settings.output))
+            except InUse as used:
+                where = relative(settings.output, settings.root)
+                message = f"{where} is in use by another agent-eval (process {used.holder})."
+                hint = "Wait until it has ended, or give this run another `--output-dir`."
+                problem = Problem(code="output-dir-in-use", message=message, hint=hint)
+            except PermissionError:
+                where = relative(settings.output, settings.root)
+                message = f"{where} can't be written: {why_unwritable(settings.output)}"
+                hint = "Name another --output-dir, or give that user the permission to write there."
+                problem = Problem(code="output-dir-unwritable", message=message, hint=hint)
+            else:
+                yield settings, []
+                return
+        try:
+            fresh = Path(tempfile.mkdtemp(prefix=f"{DEFAULT}-", dir=settings.root))
+        except OSError as error:  # Nor can anything be written here: what the user asked for is what to say.
+            raise OSError(f"{problem.message} {problem.hint}") from error
+        fresh.chmod(0o755)
+        stack.enter_context(locked(fresh))
+        yield dataclasses.replace(settings, output_dir=fresh.relative_to(settings.root)), [problem]
+
+
+def _resolved(settings: Settings, ci: CIContext) -> Settings:
+    """The settings with `without-keys` resolved for this event."""
+    if settings.without_keys != "auto":
+        return settings
+    if ci.activity.secrets_withheld:
+        return dataclasses.replace(settings, without_keys="deterministic-only")
+    return dataclasses.replace(settings, without_keys="invalid")
+
+
+def _run_context(io: CliIO, ci: CIContext) -> RunContext:
+    server, repository, commit = (io.environ.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "SHA"))
+    source_url = f"{server}/{repository}/blob/{commit}" if server and repository and commit else None
+    return RunContext(
+        environ=io.environ,
+        log=io.log,
+        source_url=ci.source_url or source_url,
+        provenance={"commit": commit} if commit else {},
+        ci=ci,
+    )
+
+
+def _with_signals(settings: Settings, context: RunContext) -> Outcome:
+    """Runs the pipeline. The first SIGTERM, SIGINT or SIGHUP stops it; finished runs are reported."""
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        numbers.append(signal.SIGHUP)
+
+    async def run() -> Outcome:
+        loop = asyncio.get_running_loop()
+        for number in numbers:
+            loop.add_signal_handler(number, context.stop.set)
+        try:
+            return await pipeline.run(settings, context)
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    return asyncio.run(run())
+
+
+@contextlib.contextmanager
+def _progress(io: CliIO) -> Iterator[Callable[[Progress], None]]:
+    with contextlib.ExitStack() as stack:
+        show = stack.enter_context(live_progress(sys.stderr)) if io.interactive else plain_progress(io.log)
+        yield lambda state: show(state.done, state.total, {str(name): count for name, count in state.counts.items()})
+
+
+def _report(outcome: Outcome, shard: Shard | None, root: Path, output: Path, io: CliIO, *, verbose: bool) -> None:
+    """Prints the result, and writes the outputs, annotations and summary of a GitHub Actions step."""
+    from agent_eval_results.report.renderers import (
+        annotation_commands,
+        console,
+        github_outputs,
+        part_summary,
+        stop_commands,
+    )
+
+    files = {name: relative(path, root) for name, path in outcome.files.items()}
+    labels = {name.removesuffix("-file"): path for name, path in files.items()}
+    attended = not io.environ.get("CI")
+    text = console(outcome.report, width=io.width, color=io.color, files=labels, verbose=verbose, attended=attended)
+    if verbose and files:
+        text = _all_cases(output, root, io) + text
+    if not io.on_github:
+        io.print_result(text)
+        return
+    _append("GITHUB_OUTPUT", github_outputs(outcome.report, files, secrets.token_hex(16)), io)
+    if shard is not None:  # The merge reports all parts.
+        _append("GITHUB_STEP_SUMMARY", part_summary(outcome.report), io)
+        io.print_result(stop_commands(text, secrets.token_hex(16)))
+        return
+    _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"), io)
+    io.print_result(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.report)))
+
+
+def _all_cases(output: Path, root: Path, io: CliIO) -> str:
+    """All cases in the format of `agent-eval show`."""
+    from agent_eval.baseline.reader import UnreadableError
+    from agent_eval.commands import show
+
+    request = show.Request(results=output, every=True)
+    try:
+        return show.show(request, root, width=io.width, color=io.color) + "\n"
+    except UnreadableError as error:
+        return f"agent-eval: {error}\n"
+
+
+def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequence[str], io: CliIO) -> None:
+    """Writes the pull request's comment. A failure does not change the verdict. A part of a run has no comment."""
+    if settings.shard is not None:
+        return
+    from agent_eval.commands import publish
+    from agent_eval_results.report.renderers import notice_command, one_output
+
+    try:
+        posted = publish.comment(outcome.report, settings, ci, warnings)
+    except Exception as error:
+        io.log(f"agent-eval: the comment could not be written: {type(error).__name__}: {error}")
+        return
+    if posted is None:
+        return
+    io.log(f"agent-eval: {posted.message}")
+    if posted.kind == "forbidden" and io.on_github:
+        io.print_result(notice_command("No comment", f"{posted.message} The job summary has the full report."))
+    if posted.overwrites and io.on_github:
+        io.print_result(notice_command("One comment, several jobs", posted.message))
+    if posted.url is not None:
+        _append("GITHUB_OUTPUT", one_output("comment-url", posted.url, secrets.token_hex(16)), io)
+
+
+def _publish(settings: Settings, ci: CIContext, io: CliIO) -> int:
+    from agent_eval.commands import publish
+    from agent_eval_results.report.renderers import notice_command, one_output
+
+    published = publish.publish(settings, ci)
+    io.log(f"agent-eval: {published.message}")
+    if not published.ok:
+        io.print_result(notice_command("Nothing was published", published.message))
+    if published.url is not None:
+        _append("GITHUB_OUTPUT", one_output("comment-url", published.url, secrets.token_hex(16)), io)
+    return 0 if published.ok else 1
+
+
+def _link(settings: Settings, ci: CIContext, problems: Sequence[Problem], warnings: Sequence[str], io: CliIO) -> int:
+    from agent_eval.commands import publish
+
+    url = io.environ.get(publish.REPORT_URL, "").strip()
+    problems = [*problems, *publish.link_problems(url, settings.artifact, ci)]
+    if has_error(problems):
+        log_problems([problem for problem in problems if problem.severity is Severity.ERROR], io)
+        return 2
+    from agent_eval_results.report.renderers import one_output
+
+    linked = publish.link(url, settings, ci, warnings)
+    io.log(f"agent-eval: {linked.message}")
+    if linked.summary:
+        _append("GITHUB_STEP_SUMMARY", linked.summary, io)
+    if linked.url is not None:
+        _append("GITHUB_OUTPUT", one_output("comment-url", linked.url, secrets.token_hex(16)), io)
+    return 0 if linked.ok else 1
+
+
+def _append(variable: str, text: str, io: CliIO) -> None:
+    """Appends to the file that a variable names. A failure does not change the verdict."""
+    if path := io.environ.get(variable):
+        try:
+            with Path(path).open("a", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+        except OSError as error:
+            io.log(f"agent-eval: {variable} could not be written: {error}")

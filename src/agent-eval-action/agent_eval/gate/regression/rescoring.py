@@ -1,0 +1,140 @@
+"""Applies the policy to scored cases: thresholds, informational metrics, quarantine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader, QuarantineEntry
+from agent_eval_results import (
+    CaseReport,
+    MetricReport,
+    MetricStatus,
+    Reason,
+    RunResult,
+    RunScore,
+    merge,
+    reaches,
+    status_of_run,
+)
+from agent_eval_scoring.evalset.models import INFORMATIONAL_METRICS
+
+QUARANTINED = "quarantined"
+"""The code of a quarantined case's reason."""
+
+
+def apply_policy(cases: Sequence[CaseReport], policy: Policy, *, min_pass_rate: float) -> list[CaseReport]:
+    """Applies the policy's thresholds and quarantines.
+
+    Args:
+        cases: The scored cases. They are not modified; a case without policy entries is returned as it is.
+        policy: The repository's policy.
+        min_pass_rate: As for `results.merge`.
+
+    Returns:
+        The cases in the same order. A quarantined case has the status `quarantined`, and its reason contains its
+        actual result. A case that was not run remains `not_run`.
+    """
+    reader = PolicyReader(policy)
+    result = []
+    for case in cases:
+        rescored = _judged(case, reader, min_pass_rate) if policy.entries else case
+        entry = reader.quarantine(case.file, case.eval_id) if policy.quarantine else None
+        result.append(_quarantined(rescored, entry) if entry is not None and rescored.status != "not_run" else rescored)
+    return result
+
+
+def _judged(case: CaseReport, reader: PolicyReader, min_pass_rate: float) -> CaseReport:
+    entries = reader.of_case(case.file, case.eval_id)
+    metrics = [_metric(metric, reader.metric(metric.name, entries)) for metric in case.metrics]
+    if all(new is old for new, old in zip(metrics, case.metrics, strict=True)):
+        return case
+    runs = [_run(run, metrics) for run in case.runs]
+    [merged] = merge([case.changed(metrics=metrics, runs=runs)], min_pass_rate=min_pass_rate)
+    return merged
+
+
+def as_recorded(case: CaseReport, *, min_pass_rate: float) -> CaseReport:
+    """A replayed case as it was when it was recorded, on the metrics that were measured in the same way.
+
+    A case that its tape does not answer has no result there, either.
+    """
+    run = case.runs[0]
+    if run.tools is None or not case.replayed:
+        return case
+    metrics = []
+    for metric in case.metrics:
+        score, measure = run.tools.recorded_scores.get(metric.name, (None, ""))
+        if measure == metric.measure:
+            scored = RunScore(run=run.run, score=score, status=metric.status)
+            metrics.append(metric.changed(runs=[_run_score(scored, metric)]))
+    status = run.tools.recorded_status
+    before = run.changed(error=None, status=status if status in {"passed", "failed"} else "errored")
+    [merged] = merge([case.changed(metrics=metrics, runs=[before], conversation=None)], min_pass_rate=min_pass_rate)
+    return merged
+
+
+def _metric(metric: MetricReport, metric_policy: MetricPolicy) -> MetricReport:
+    threshold = metric.threshold if metric_policy.threshold is None else metric_policy.threshold
+    blocking = metric_policy.blocking and metric.blocking
+    # For an informational metric (cost, duration) that gates only by the policy, lower is better.
+    default = "lower" if metric.name in INFORMATIONAL_METRICS else metric.direction
+    direction = (metric_policy.direction or default) if threshold is not None else metric.direction
+    if metric_policy.also_configured and threshold is not None and metric.threshold is not None:
+        threshold = (min if direction == "lower" else max)(threshold, metric.threshold)
+    if (threshold, blocking, direction) == (metric.threshold, metric.blocking, metric.direction):
+        return metric
+    rescored = metric.changed(threshold=threshold, blocking=blocking, direction=direction)
+    if (threshold, direction) == (metric.threshold, metric.direction):
+        return rescored  # A custom metric may decide against its score.
+    rescored.runs = [_run_score(run, rescored) for run in metric.runs]
+    return rescored
+
+
+def _run_score(run: RunScore, metric: MetricReport) -> RunScore:
+    status = _status(run, metric)
+    if status == "not_evaluated" and run.reason is None:  # What only informs needs no value.
+        return run.changed(status=status, reason=Reason.of("unreported"))
+    return run.changed(status=status)
+
+
+def _status(run: RunScore, metric: MetricReport) -> MetricStatus:
+    if metric.threshold is None:
+        return "not_evaluated" if run.status == "not_evaluated" else "informational"
+    if run.score is None:
+        return "not_evaluated"
+    return "passed" if reaches(run.score, metric) else "failed"
+
+
+def _run(run: RunResult, metrics: Iterable[MetricReport]) -> RunResult:
+    if run.status == "not_run":
+        return run
+    scores = [score for metric in metrics if metric.blocking for score in metric.runs if score.run == run.run]
+    return run.changed(status=status_of_run(run.error, scores))
+
+
+def _quarantined(case: CaseReport, entry: QuarantineEntry) -> CaseReport:
+    reason = Reason.of(
+        QUARANTINED,
+        result=case.status,
+        because=case.reason,
+        until=entry.expires.isoformat(),
+        owner=entry.owner,
+        note=entry.reason,
+    )
+    return case.changed(status="quarantined", reason=reason)
+
+
+def fails_alone(case: CaseReport, policy: Policy, *, min_pass_rate: float) -> bool:
+    """Whether a case fails a gate that thresholds decide: by the policy, unless it only informs or is quarantined."""
+    [judged] = apply_policy([case], policy, min_pass_rate=min_pass_rate)
+    reader = PolicyReader(policy)
+    return judged.status == "failed" and reader.blocks(reader.of_case(case.file, case.eval_id))
+
+
+def quarantine_notes(cases: Sequence[CaseReport]) -> list[Reason]:
+    """A note about the quarantined cases, and how many of them failed; empty if there are none."""
+    quarantined = [case for case in cases if case.status == "quarantined"]
+    failed = sum(case.reason is not None and case.reason.data.get("result") == "failed" for case in quarantined)
+    if not quarantined:
+        return []
+    return [Reason.of(QUARANTINED, phrase="quarantined-cases", count=failed, total=len(quarantined))]

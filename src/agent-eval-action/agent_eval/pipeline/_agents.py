@@ -1,0 +1,333 @@
+"""What the agents of a run are, and what differs from those of the base branch: models, texts, tools and code."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from agent_eval.baseline import Git, GitError
+from agent_eval.pipeline._checkout import Checkout
+from agent_eval.pipeline.ci_context import CIContext
+from agent_eval_agents.messages import AgentDescribed, CodePlace, ToolDescribed
+from agent_eval_scoring.core.files import read_regular
+from agent_eval_scoring.core.invocation import contents_of, tool_calls
+
+if TYPE_CHECKING:
+    from agent_eval.gate.agent_diff import Diff
+    from agent_eval.gate.agent_sources import Definition, Sources
+    from agent_eval.gate.changed_here import HeadCode
+    from agent_eval_results import AgentFacts, AgentTree, CauseReport, Place, Recording, RunReport, ToolFacts
+
+_LOG = logging.getLogger(__name__)
+_MAX_BYTES = 1_000_000
+"""Of a file of the repository that is compared."""
+_LONGEST_ARGUMENT = 200
+_UNREAD = re.compile(r"\.github/|docs/|[^/]*\.md$|agent-eval\.toml$|LICENSE")
+"""Files that no agent reads."""
+_INSTRUCTIONS = frozenset({"instruction", "global_instruction", "static_instruction"})
+
+
+def agent_trees(checkout: Checkout, parts: Sequence[RunReport] = ()) -> list[AgentTree]:
+    """The agents that answered, by their paths.
+
+    Args:
+        checkout: Its agents have been started.
+        parts: With `mode: merge`: the results that are merged, whose agents ran elsewhere.
+    """
+    from agent_eval_results import AgentTree
+
+    root = checkout.settings.root.resolve()
+    trees: dict[str, AgentTree] = {}
+    for path, described in checkout.described.items():
+        sources = _sources(root, path)
+        try:
+            facts = [_facts(agent, sources) for agent in described]
+        except Exception:  # No code of a pull request may end the run.
+            _LOG.debug("What the agent %s is could not be found", path, exc_info=True)
+            continue
+        if facts:
+            trees[path] = AgentTree(agent=path, adk=checkout.agents[path].provenance.get("adk", ""), agents=facts)
+    for report in parts:
+        for tree in report.agents:
+            trees.setdefault(tree.agent, tree)
+    return list(trees.values())
+
+
+def _sources(root: Path, agent: str) -> Sources:
+    from agent_eval.gate.agent_sources import Sources
+
+    name = agent.partition("#")[0]
+    return Sources(functools.partial(_read, root), folder=name if (root / name).is_dir() else name.replace(".", "/"))
+
+
+def _read(root: Path, file: str) -> str | None:
+    """A file of the checkout; None if there is none, or if it is none of the repository's."""
+    path = root / file
+    try:
+        if not path.resolve().is_relative_to(root):
+            return None
+        return read_regular(path, _MAX_BYTES).decode("utf-8")
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def _facts(agent: AgentDescribed, sources: Sources) -> AgentFacts:
+    from agent_eval.gate.agent_sources import source_hash
+    from agent_eval_results import AgentFacts
+
+    functions = {name: _defined(places, sources) for name, places in agent.functions.items()}
+    callbacks = {
+        name: source_hash(sources.used(found)) for name, found in functions.items() if name not in _INSTRUCTIONS
+    }
+    makers = [each for name, found in functions.items() if name in _INSTRUCTIONS for each in found]
+    if makers:
+        callbacks["instruction"] = source_hash(sources.used(makers))
+    return AgentFacts(
+        name=agent.name,
+        model=agent.model,
+        instruction=agent.instruction,
+        description=agent.description,
+        sub_agents=agent.sub_agents,
+        callbacks=callbacks,
+        tools=[_tool(tool, sources) for tool in agent.tools],
+        places=_places([agent.code, *(place for places in agent.functions.values() for place in places)], sources),
+    )
+
+
+def _tool(tool: ToolDescribed, sources: Sources) -> ToolFacts:
+    from agent_eval.gate.agent_sources import source_hash
+    from agent_eval_results import ToolFacts
+
+    return ToolFacts(
+        name=tool.name,
+        place=next(iter(_places([tool.code], sources)), None),
+        source=source_hash(sources.used(_defined([tool.code], sources))),
+        declaration=tool.declaration,
+    )
+
+
+def _defined(places: Sequence[CodePlace | None], sources: Sources) -> list[Definition]:
+    found = [sources.locate(place.file, place.symbol, place.line) for place in places if place is not None]
+    return [each for definitions in found for each in definitions]
+
+
+def _places(places: Sequence[CodePlace | None], sources: Sources) -> list[Place]:
+    """The lines of what the host has named; the first line, or the file, of what can't be parsed."""
+    from agent_eval_results import Place
+
+    found = []
+    for place in filter(None, places):
+        defined = _defined([place], sources)
+        found += [each.place.model_copy(update={"symbol": place.symbol}) for each in defined[:1]] or [
+            Place(file=place.file, first=place.line, symbol=place.symbol)
+        ]
+    return found
+
+
+def add_changes(
+    report: RunReport,
+    base: Sequence[AgentTree],
+    ci: CIContext,
+    root: Path,
+    recording_of: Callable[[str], Recording | None],
+) -> None:
+    """Adds to a report what differs from the base's agents, and to its causes the changed lines that they depend on.
+    Never raises: they explain a verdict and are no part of it.
+
+    Args:
+        report: With its agents, baseline and causes.
+        base: The base branch's agents; empty if they are unknown.
+        ci: Knows the checkout.
+        root: The directory that agent-eval works in, resolved.
+        recording_of: Returns the recording of a run id; None if there is none.
+    """
+    try:
+        if report.agents and report.shard is None and (base or report.causes):
+            _add_changes(report, base, ci, root, recording_of)
+    except Exception:
+        _LOG.debug("The changes in the agent could not be found", exc_info=True)
+    report.causes = [cause for cause in report.causes if cause.changed_here or not cause.few]
+
+
+def _add_changes(
+    report: RunReport,
+    base: Sequence[AgentTree],
+    ci: CIContext,
+    root: Path,
+    recording_of: Callable[[str], Recording | None],
+) -> None:
+    from agent_eval.gate.cause_evidence import Before
+    from agent_eval.gate.causes import leaves
+    from agent_eval.gate.changed_here import merged, note_changed_here, supported
+    from agent_eval_results.data.agent_changes import agent_changes
+
+    commit = _base_commit(report, ci)
+    code = _head_code(commit, ci, root)
+    known, found = code.changed_files is not None, report.baseline
+    wanted = commit if known or found is None else found.wanted_commit
+    older = found is not None and wanted is not None and found.commit != wanted
+    # Without the lines that differ, what the base branch itself has changed since could be taken for the head's.
+    report.agent_changes = agent_changes(
+        () if older and not known else base, report.agents, code.of_change, only_placed=older
+    )
+    agents = {file.file: file.agent for file in report.files}
+    cases = {case.case_id: case for case in report.cases}
+
+    def trees(cause: CauseReport) -> list[AgentTree]:
+        own = {agents.get(cases[case_id].file, "") for case_id in cause.cases}
+        return [tree for tree in report.agents if tree.agent in own]
+
+    def before(cause: CauseReport) -> Before:
+        runs = [[run.run_id for run in cases[case_id].runs if run.status == "failed"] for case_id in cause.cases]
+        recordings = [recording for first in runs if first and (recording := recording_of(first[0])) is not None]
+        called = [_called_before(recording, cause) for recording in recordings]
+        took_part = [
+            {event.author for turn in recording.all_turns for event, _ in contents_of(turn.intermediate_data)}
+            for recording in recordings
+        ]
+        calls = [call for each in recordings for turn in each.all_turns for call in tool_calls(turn.intermediate_data)]
+        return Before(
+            tools=set.intersection(*map(set, called)) if called else set(),
+            agents=set.intersection(*took_part) if took_part else set(),
+            arguments={
+                text
+                for call in calls
+                if call.name == cause.data.tool
+                for text in leaves(call.args).values()
+                if isinstance(text, str) and len(text) <= _LONGEST_ARGUMENT
+            },
+        )
+
+    code = _head_code(commit, ci, root, apart=True)
+    if base:
+        report.agent_changes += code.unlisted(report.agents, report.agent_changes)
+    note_changed_here(report.causes, trees, code, before)
+    report.causes = merged(supported(report.causes))
+
+
+def _head_code(commit: str | None, ci: CIContext, root: Path, *, apart: bool = False) -> HeadCode:
+    """The code of these agents, with what differs from a commit; `apart`: line by line, without comments."""
+    from agent_eval.gate.changed_here import HeadCode
+
+    sources = functools.cache(functools.partial(_sources, root))
+    if commit is None or not isinstance(ci.git, Git):
+        return HeadCode(sources=sources, changed=lambda _: None, changed_files=None)
+    found = _Difference(ci.git, commit, root)
+    lines = functools.partial(found.lines, only_code=True) if apart else found.lines
+    more: dict[str, Any] = {"written": found.lines, "texts": found.texts, "apart": True} if apart else {}
+    return HeadCode(sources=sources, changed=lines, changed_files=found.files, **more)
+
+
+def diffs_of(report: RunReport, ci: CIContext, root: Path) -> Callable[[str], Diff]:
+    """What a pull request changes for an agent, by its path, as the comparison of answers looks at it.
+
+    Args:
+        report: With its files and agents.
+        ci: Knows the checkout.
+        root: The directory that agent-eval works in, resolved.
+    """
+    from agent_eval.gate.agent_diff import diff_of
+
+    code = _head_code(_base_commit(report, ci), ci, root, apart=True)
+    trees = {tree.agent: tree for tree in report.agents}
+    evals = {name for file in report.files for name in (file.file, file.config)}
+    return functools.cache(
+        lambda agent: diff_of(code, trees.get(agent), lambda file: file not in evals and is_read(file))
+    )
+
+
+def is_read(file: str) -> bool:
+    """Whether an agent may read a file of the repository."""
+    return not _UNREAD.match(file)
+
+
+def _called_before(recording: Recording, cause: CauseReport) -> frozenset[str]:
+    """The tools that a run called before the cause shows: in the example before that call, in others before the last
+    call of the same tool.
+    """
+    turns = [[call.name or "" for call in tool_calls(turn.intermediate_data)] for turn in recording.all_turns]
+    names = [name for turn in turns for name in turn]
+    example = cause.example
+    if (recording.case_id, recording.run) == (example.case_id, example.run):
+        before = [name for turn in turns[: example.turn] for name in turn]
+        return frozenset(
+            before + [name for turn in turns[example.turn : example.turn + 1] for name in turn[: example.call]]
+        )
+    if cause.data.tool in names:
+        names = names[: len(names) - 1 - names[::-1].index(cause.data.tool)]
+    return frozenset(names)
+
+
+def _base_commit(report: RunReport, ci: CIContext) -> str | None:
+    """The commit whose lines are compared with those of the checkout; None if there is none here."""
+    request, git = ci.baseline_request, ci.git
+    found = report.baseline.commit if report.baseline is not None else None
+    wanted = request.commit if request is not None and request.is_pull_request else found
+    try:
+        return git.commit(wanted) if wanted and isinstance(git, Git) else None
+    except GitError:
+        return None
+
+
+class _Difference:
+    """The files of the checkout that differ from a commit, and the lines that do."""
+
+    def __init__(self, git: Git, commit: str, root: Path) -> None:
+        self._git = git
+        self._commit = commit
+        self._root = root
+        self._texts: dict[str, tuple[str | None, str | None]] = {}
+        self._lines: dict[tuple[str, bool], list[tuple[int, int]] | None] = {}
+
+    @functools.cached_property
+    def files(self) -> Collection[str] | None:
+        """Relative to the root, with new files that git does not know; None if git does not say."""
+        options = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
+        try:
+            changed = self._git.run("diff", *options, self._commit, "--")
+            others = self._git.run("ls-files", "--others", "--exclude-standard", "--full-name", "-z", cwd=self._root)
+        except GitError:
+            return None
+        prefix = "" if self._git.prefix == PurePosixPath() else f"{self._git.prefix}/"
+        names = [os.fsdecode(name) for name in (changed + others).split(b"\0") if name]
+        return {name.removeprefix(prefix): None for name in names if name.startswith(prefix)}.keys()
+
+    def lines(self, file: str, *, only_code: bool = False) -> list[tuple[int, int]] | None:
+        """The changed lines of a file of the checkout; `only_code`: not those of comments and docstrings."""
+        from agent_eval.gate.changed_lines import changed_code, changed_lines
+
+        if self.files is None:
+            return None
+        if file not in self.files:
+            return []
+        compare = changed_code if only_code and file.endswith(".py") else changed_lines
+        if (file, only_code) not in self._lines:
+            head = _read(self._root, file)
+            try:
+                self._lines[file, only_code] = None if head is None else compare(self._base(file), head)
+            except (GitError, UnicodeDecodeError):
+                self._lines[file, only_code] = None
+        return self._lines[file, only_code]
+
+    def texts(self, file: str) -> tuple[str | None, str | None]:
+        """A file's text in the commit and in the checkout; None: it has none, or can't be read."""
+        if file not in self._texts:
+            try:
+                base = self._base(file)
+            except (GitError, UnicodeDecodeError):
+                base = None
+            self._texts[file] = base, _read(self._root, file)
+        return self._texts[file]
+
+    def _base(self, file: str) -> str | None:
+        entry = self._git.entry(self._commit, self._git.prefix / file)
+        if entry is None:
+            return None
+        if entry.size is None or entry.size > _MAX_BYTES:
+            raise GitError(f"{file} is not a small regular file there.")
+        return self._git.blob(entry.blob).decode("utf-8")

@@ -1,0 +1,173 @@
+"""What the failing cases of a run have in common, from the recordings of both sides."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_eval_results import BASE_RECORDINGS, Recording
+from agent_eval_scoring.core.process import collector_paused
+from agent_eval_scoring.core.text import shorten
+
+if TYPE_CHECKING:
+    from agent_eval.gate.agent_diff import Diff
+    from agent_eval.gate.causes import CaseRuns
+    from agent_eval.pipeline._regression import Base
+    from agent_eval.pipeline.ci_context import CIContext
+    from agent_eval.runner import Plan
+    from agent_eval.settings import Settings
+    from agent_eval_results import AgentTree, RunReport
+
+_LONGEST_ERROR = 300
+_LOG = logging.getLogger(__name__)
+
+
+def explain(
+    report: RunReport,
+    plan: Plan,
+    recording_of: Callable[[str], Recording | None],
+    base: Base | None,
+    base_agents: Sequence[AgentTree],
+    settings: Settings,
+    ci: CIContext,
+) -> None:
+    """Adds what readers of a verdict want to know: causes, what the pull request changes, and answers that differ.
+
+    Args:
+        report: The report, with its verdict.
+        plan: The plan, with the eval cases.
+        recording_of: Returns the recording of a run id; None if there is none.
+        base: The base branch's results.
+        base_agents: Its agents; empty if they are unknown.
+        settings: The run's.
+        ci: Knows the checkout.
+    """
+    from agent_eval.pipeline._agents import add_changes, diffs_of
+    from agent_eval.pipeline._regression import store_baseline_recordings
+
+    root = settings.root.resolve()
+    add_causes(report, plan, recording_of, base, settings.output)
+    add_changes(report, base_agents, ci, root, recording_of)
+    add_changed_answers(report, plan, recording_of, base, settings.output, lambda: diffs_of(report, ci, root))
+    store_baseline_recordings(report, base, settings.output)
+
+
+def add_causes(
+    report: RunReport,
+    plan: Plan,
+    recording_of: Callable[[str], Recording | None],
+    base: Base | None,
+    output: Path,
+) -> None:
+    """Adds the causes to a report. Never raises: they explain a verdict and are no part of it.
+
+    Args:
+        report: The report, with its verdict. A part of a run gets none: `agent-eval merge` compares all cases.
+        plan: The plan, with the eval cases.
+        recording_of: Returns the recording of a run id; None if there is none.
+        base: The base branch's results.
+        output: The output directory, with the recordings of the base branch's runs that were made today.
+    """
+    if report.shard is not None or sum(case.status == "failed" for case in report.cases) < 1:
+        return
+    from agent_eval.gate.causes import find_causes
+    from agent_eval_results.report.phrases import say
+
+    try:
+        with collector_paused(), contextlib.ExitStack() as stack:
+            report.causes = find_causes(report, _runs_of(report, plan, recording_of, base, output, stack), few=True)
+    except Exception as error:
+        _LOG.debug("The causes could not be found", exc_info=True)
+        report.notices.append(say("causes-unknown", kind=type(error).__name__))
+
+
+def add_changed_answers(
+    report: RunReport,
+    plan: Plan,
+    recording_of: Callable[[str], Recording | None],
+    base: Base | None,
+    output: Path,
+    diffs: Callable[[], Callable[[str], Diff]],
+) -> None:
+    """Adds to the comparison which cases answer otherwise than on the base branch, whatever their scores are.
+
+    Args:
+        report: With its comparison, and what the pull request changes in the agents.
+        plan: See `add_causes`, as the next three.
+        recording_of: Returns a recording.
+        base: The base branch's results.
+        output: The output directory.
+        diffs: Finds what the pull request changes for an agent.
+    """
+    if report.comparison is None or base is None:
+        return
+    from agent_eval.gate.changed_answers import changed_answers
+    from agent_eval_results.report.phrases import say
+
+    paired = base.pairing.counterparts
+    cases = [case for case in report.cases if case.case_id in paired and case.status in {"passed", "failed"}]
+    try:
+        with collector_paused(), contextlib.ExitStack() as stack:
+            runs_of = _runs_of(report, plan, recording_of, base, output, stack)
+            agents = {file.file: file.agent for file in report.files}
+            report.comparison.changed_answers = changed_answers(
+                cases, runs_of, lambda file: agents.get(file, ""), diffs()
+            )
+    except Exception as error:
+        _LOG.debug("The answers could not be compared", exc_info=True)
+        report.notices.append(say("answers-not-compared", kind=type(error).__name__))
+
+
+def toolset_warnings(report: RunReport) -> list[str]:
+    """A sentence for each toolset without which agents ran: google-adk only logs that it raised."""
+    from agent_eval_results.report.phrases import say
+    from agent_eval_results.report.views import one_line
+
+    cases: dict[tuple[str, str, str], dict[str, None]] = {}
+    for case in (*report.cases, *report.confirmations):
+        for lost in (lost for run in case.runs for lost in run.lost_toolsets):
+            error = shorten(one_line(lost.error.strip().split("\n")[0]), _LONGEST_ERROR)
+            key = one_line(lost.agent), one_line(lost.toolset), error
+            cases.setdefault(key, {}).setdefault(case.eval_id)
+    return [
+        say("toolset-lost", owner=agent, subject=toolset, message=error, cases=[*names])
+        for (agent, toolset, error), names in cases.items()
+    ]
+
+
+def _runs_of(
+    report: RunReport,
+    plan: Plan,
+    recording_of: Callable[[str], Recording | None],
+    base: Base | None,
+    output: Path,
+    stack: contextlib.ExitStack,
+) -> Callable[[str], CaseRuns]:
+    from agent_eval.baseline.archive import StoredRecordings, recorded_lines
+    from agent_eval.gate.causes import CaseRuns
+    from agent_eval_results import stored_index
+
+    stored = (base.recordings if base is not None else None) or StoredRecordings(missing="")
+    baseline = stack.enter_context(stored_index(recorded_lines(stored), Recording))
+    today = stack.enter_context(stored_index(output / BASE_RECORDINGS, Recording))
+    counterparts = base.pairing.counterparts if base is not None else {}
+    run_ids: dict[str, list[str]] = {}
+    for case in (*report.cases, *report.confirmations):
+        run_ids.setdefault(case.case_id, []).extend(run.run_id for run in case.runs)
+    conversations = {planned.case_id: planned.case.conversation or () for planned in plan.cases}
+
+    def runs_of(case_id: str) -> CaseRuns:
+        recordings = map(recording_of, run_ids.get(case_id, ()))
+        on_base = [*today.of(case_id)]
+        if case_id in counterparts:
+            on_base += baseline.of(counterparts[case_id].case_id)
+        return CaseRuns(
+            head=(recording for recording in recordings if recording is not None),
+            base=on_base,
+            expected=conversations.get(case_id, ()),
+        )
+
+    return runs_of

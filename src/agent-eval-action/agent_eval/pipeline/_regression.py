@@ -1,0 +1,473 @@
+"""Compares with the base branch: its results, and the extra runs that separate a regression from noise.
+
+Also what a report keeps of the base branch for readers, which does not affect the verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from agent_eval.baseline import Baseline, Found, GitError, to_report
+from agent_eval.baseline.lookup import Resolver, resolve
+from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource
+from agent_eval.forge import ForgeError
+from agent_eval.pipeline._checkout import Checkout
+from agent_eval.pipeline.ci_context import CIContext
+from agent_eval_scoring.core.text import plural
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_eval.baseline.archive import StoredRecordings
+    from agent_eval.gate.evaluation import Compared
+    from agent_eval.gate.regression import Before, Comparable, Gathered
+    from agent_eval.gate.stats import ConfirmOnBase
+    from agent_eval.pipeline._base_checkout import BaseCheckout
+    from agent_eval.runner import Plan
+    from agent_eval_results import (
+        BaselineReport,
+        CaseReport,
+        DecisionReport,
+        FlakinessReport,
+        HistoryReport,
+        NoMoreRuns,
+        RunReport,
+        Runs,
+    )
+    from agent_eval_results.data.pairing import Pairing
+
+_LOG = logging.getLogger(__name__)
+
+
+async def find_base(
+    baseline: str, root: Path, num_runs: int, ci: CIContext, base_checkout: BaseCheckout | None
+) -> Baseline | None:
+    """Looks for the base branch's results in the sources that the settings name.
+
+    Args:
+        baseline: The setting.
+        root: The repository.
+        num_runs: Runs of each case.
+        ci: Names the commit to compare with; for a recording run, the commit whose history it continues.
+        base_checkout: The base's agent; None where it must not run.
+
+    Returns:
+        None if there is no commit to compare with.
+    """
+    if ci.baseline_request is None:
+        return None
+    from agent_eval.settings import parse_order
+
+    resolvers: list[Resolver] = []
+    for choice in parse_order(baseline):
+        if choice.source == "artifact":
+            from agent_eval.baseline.artifact import ArtifactSource
+
+            resolvers.append(ArtifactSource(forge=ci.forge, git=ci.git))
+        elif choice.source == "file" and choice.path is not None:
+            from agent_eval.baseline.file import FileSource
+
+            resolvers.append(FileSource(path=choice.path, root=root, git=ci.git, remote=ci.remote))
+        elif choice.source == "rerun" and base_checkout is not None:
+
+            async def run(_: BaseWorktree, base_checkout: BaseCheckout = base_checkout) -> RunReport:
+                return await base_checkout.report(num_runs)
+
+            resolvers.append(
+                RerunSource(
+                    git=ci.git,
+                    run=run,
+                    remote=ci.remote,
+                    checkout=base_checkout.worktree,
+                )
+            )
+    return await resolve(resolvers, ci.baseline_request)
+
+
+def baseline_report(ci: CIContext, baseline: Baseline | None) -> BaselineReport | None:
+    """Where the base's results come from, or why there are none; None where none are expected."""
+    from agent_eval_results import BaselineReport
+
+    if baseline is not None and baseline.steps:
+        return to_report(baseline, ci.baseline_request)
+    return BaselineReport(status="fetch-failed", message=ci.no_baseline_reason) if ci.no_baseline_reason else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """The base's results, paired with the head's."""
+
+    report: RunReport
+    """Cases of agents that answered in none are `errored`."""
+    recordings: StoredRecordings | None
+    history: HistoryReport
+    pairing: Pairing
+
+
+def pair_with_base(report: RunReport, baseline: Baseline | None, keep: int, plan: Plan) -> Base | None:
+    """Pairs the cases of a run with those of the base; None without a baseline.
+
+    Args:
+        report: The head's, with its cases.
+        baseline: Result of `find_base`.
+        keep: Maximum number of stored runs.
+        plan: The head's.
+    """
+    from agent_eval.gate.history import extend, without_silent
+    from agent_eval_results.data.pairing import pair_up
+
+    if not isinstance(baseline, Found):
+        return None
+    base = without_silent(baseline.report)
+    plan.rename_contents([*base.cases, *(base.history.cases if base.history is not None else ())])
+    history = base.history or extend(None, base, keep)
+    pairing = pair_up(report.cases, base.cases, report.selection, base.selection, history.cases)
+    return Base(report=base, recordings=baseline.recordings, history=history, pairing=pairing)
+
+
+@dataclass(kw_only=True)
+class Confirmation:
+    """Runs suspected cases again, on both sides, until it is decided whether they got worse."""
+
+    checkout: Checkout
+    plan: Plan
+    base_checkout: BaseCheckout | None
+    """None: the base can't be run."""
+    report: RunReport
+    """With the screening runs."""
+    history: HistoryReport
+    comparable: Mapping[str, Comparable]
+    same_day: bool = False
+    """Whether `history` was recorded beside the head's runs (`baseline: rerun`)."""
+    before: Mapping[str, Before] = field(default_factory=dict)
+    """Evidence of the pull request's previous attempt, by case id."""
+    no_more: NoMoreRuns = "limit"
+    """Unless it is `limit`, nothing is run again."""
+    head: list[CaseReport] = field(default_factory=list)
+    """The head's extra runs."""
+    base: list[CaseReport] = field(default_factory=list)
+    """The base's runs of today."""
+    notices: list[str] = field(default_factory=list)
+    _rounds: dict[tuple[str, int], int] = field(default_factory=dict)
+    """When each extra run of the head was made, by case id and run number."""
+    _spent: int = 0
+    _stuck: bool = False
+
+    async def decide(self) -> tuple[DecisionReport, Gathered]:
+        """Makes the runs that the statistics ask for until they have an answer."""
+        from agent_eval.gate.evaluation import outage
+        from agent_eval.gate.regression import MoreEvidence, gather, next_step
+        from agent_eval.gate.stats import Budget, Rules
+        from agent_eval_results import Runs
+        from agent_eval_results.report.phrases import say
+
+        # The whole base has just run: it always confirms.
+        confirm_on_base = "always" if self.same_day else self.checkout.settings.confirm_on_base
+        base_ids = {case_id: pair.history.case_id for case_id, pair in self.comparable.items()}
+        while True:
+            gathered = gather(
+                self.report.cases,
+                self.history,
+                self.comparable,
+                self.checkout.settings.policy,
+                num_runs=self.report.num_runs,
+                min_pass_rate=self.checkout.settings.min_pass_rate,
+                same_day=self.same_day,
+                rules=Rules(confirm_on_base=confirm_on_base),
+                more=MoreEvidence(head=self.head, rounds=self._rounds, base=self.base, before=self.before),
+            )
+            left = 0 if self._stuck else max(self._allowed(gathered, confirm_on_base) - self._spent, 0)
+            away = outage([*self.head, *self.base]) if left == 0 else None
+            budget = Budget(
+                extra_runs=left,
+                can_run_base=self.base_checkout is not None,
+                no_more="outage" if away else self.no_more,
+            )
+            if self.no_more != "limit":
+                gathered = replace(gathered, retrials=())
+            step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials)
+            _LOG.debug("%d of %d extra runs left: %s", left, left + self._spent, step)
+            if isinstance(step, Runs):
+                await self._make(step, base_ids)
+                continue
+            if away and step.outcome == "inconclusive":
+                self.notices.append(say("no-confirmation", because=away))
+            return step, gathered
+
+    def _allowed(self, gathered: Gathered, confirm_on_base: ConfirmOnBase) -> int:
+        from agent_eval.gate.stats import usual_extra_runs
+
+        if self.no_more != "limit":
+            return 0
+        if self.checkout.settings.max_extra_runs is not None:
+            return self.checkout.settings.max_extra_runs
+        return usual_extra_runs(
+            len(self.report.cases),
+            self.report.num_runs,
+            metrics=gathered.rules.blocking_metrics,
+            confirm_on_base=confirm_on_base if self.base_checkout is not None else "never",
+        )
+
+    async def _make(self, step: Runs, base_ids: Mapping[str, str]) -> None:
+        from agent_eval.gate.regression import apply_policy
+        from agent_eval_results import merge
+        from agent_eval_results.report.phrases import extra_runs
+
+        self.checkout.context.log(f"agent-eval: {extra_runs(step)}")
+        self._spent += sum(step.head.values()) + sum(step.base.values())
+        before = _count_scored(self.head) + _count_scored(self.base)
+        counts = {base_ids[case_id]: count for case_id, count in step.base.items()}
+        head_ids = {base_id: case_id for case_id, base_id in base_ids.items()}
+        made = await asyncio.gather(self._run_head(step.head), self._run_base(counts, head_ids))
+        rate = self.checkout.settings.min_pass_rate
+        thresholds = replace(self.checkout.settings.policy, quarantine=())
+        head, base = (apply_policy(cases, thresholds, min_pass_rate=rate) for cases in made)
+        self.head = merge([*self.head, *head], min_pass_rate=rate)
+        self.base = merge([*self.base, *base], min_pass_rate=rate)
+        latest = max(self._rounds.values(), default=0) + 1
+        for case in self.head:
+            for run in case.runs:
+                self._rounds.setdefault((case.case_id, run.run), latest)
+        over = self.checkout.context.stop.is_set() or time.monotonic() >= self.checkout.until
+        # Without a new result the statistics would ask for the same runs forever.
+        self._stuck = over or _count_scored(self.head) + _count_scored(self.base) == before
+
+    async def _run_head(self, counts: Mapping[str, int]) -> list[CaseReport]:
+        first = self.report.num_runs
+        plans = [
+            self.plan.more(ids, count, first_run=first + done)
+            for (done, count), ids in _groups(counts, self.head).items()
+        ]
+        return [case for cases in await asyncio.gather(*map(self.checkout.execute, plans)) for case in cases]
+
+    async def _run_base(self, counts: Mapping[str, int], head_ids: Mapping[str, str]) -> list[CaseReport]:
+        """Runs cases on the base branch; `counts` and the result use the base's case ids."""
+        from agent_eval_results.report.phrases import say
+
+        if not counts or self.base_checkout is None:
+            return []
+        base_checkout = self.base_checkout
+        # The base's agent answers the head's eval files, so that only the agent differs.
+        names = {base_id: head_ids[base_id] for base_id in counts}
+        back = {name: base_id for base_id, name in names.items()}
+        try:
+            reports = await asyncio.gather(
+                *(
+                    base_checkout.execute(
+                        frozenset(names[base_id] for base_id in ids), count, first_run=self.report.num_runs + done
+                    )
+                    for (done, count), ids in _groups(counts, self.base).items()
+                )
+            )
+        except (GitError, NotOnBase) as error:
+            self.base_checkout = None
+            self.notices.append(say("base-not-run", message=str(error)))
+            return []
+        return [case.model_copy(update={"case_id": back[case.case_id]}) for cases in reports for case in cases]
+
+
+def _groups(counts: Mapping[str, int], cases: Sequence[CaseReport]) -> dict[tuple[int, int], list[str]]:
+    """Groups cases by extra runs made and requested: one plan for each group."""
+    runs_made = {case.case_id: len(case.runs) for case in cases}
+    groups: dict[tuple[int, int], list[str]] = {}
+    for case_id, count in counts.items():
+        groups.setdefault((runs_made.get(case_id, 0), count), []).append(case_id)
+    return groups
+
+
+def _count_scored(cases: Sequence[CaseReport]) -> int:
+    return sum(run.status in {"passed", "failed"} for case in cases for run in case.runs)
+
+
+def decision_report(decision: DecisionReport, gathered: Gathered, history: HistoryReport) -> DecisionReport:
+    """The decision as it is written to the report.
+
+    Args:
+        decision: The decision on all cases.
+        gathered: Its evidence.
+        history: The base branch's history. Flaky cases get their failure rate there and the commit it began at.
+    """
+    from agent_eval_results import PASS, CaseRunsReport
+
+    changed = [case for case in decision.cases if case.word != "unchanged"]
+    flaky = _flaky({case.case_id for case in changed if case.metric == PASS}, gathered, history)
+    cases = [
+        case.model_copy(update={"flakiness": flaky[case.case_id]})
+        if case.metric == PASS and case.case_id in flaky
+        else case
+        for case in changed
+    ]
+    runs = []
+    for case in gathered.evidence:
+        series = case.metrics[PASS]
+        head = (*series.head_screen, *series.head_confirm)
+        base = (*series.base, *series.base_screen, *series.base_confirm)
+        if not all(head) or not all(base):
+            runs.append(
+                CaseRunsReport(
+                    case_id=case.case_id,
+                    head_passed=round(sum(head)),
+                    head_runs=len(head),
+                    base_passed=round(sum(base)),
+                    base_runs=len(base),
+                )
+            )
+    return decision.model_copy(update={"cases": cases, "runs": runs})
+
+
+def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport) -> dict[str, FlakinessReport]:
+    """Failure rates of the cases that both passed and failed on the base branch."""
+    from agent_eval.gate.history import flakiness
+    from agent_eval_results import FlakinessReport
+
+    reports = {}
+    for case_id in case_ids:
+        pair = gathered.comparable[case_id]
+        rate = flakiness(history, pair.history, pair.rules)
+        if rate.is_mixed:
+            reports[case_id] = FlakinessReport(
+                failures=rate.failures,
+                runs=rate.runs,
+                low=rate.low,
+                high=rate.high,
+                since=rate.since.commit if rate.since is not None else "",
+            )
+    return reports
+
+
+def _before(ci: CIContext, log: Callable[[str], None]) -> dict[str, Before]:
+    """Evidence of the pull request's previous attempt; empty where it is unavailable."""
+    from agent_eval.baseline.artifact import earlier_attempt
+    from agent_eval.gate.regression import held_against
+
+    pull_request, forge = ci.activity.pull_request, ci.forge
+    if pull_request is None or forge is None or not forge.has_token or ci.baseline_request is None:
+        return {}
+    try:
+        report = earlier_attempt(forge, ci.origin, pull_request, ci.baseline_request.artifact)
+    except ForgeError as error:
+        log(f"agent-eval: The results of the previous attempt are unavailable: {error.message}")
+        return {}
+    evidence = held_against(report.decision.cases) if report is not None and report.decision is not None else {}
+    if evidence and report is not None:
+        where = report.origin.run_url if report.origin is not None else None
+        log(f"agent-eval: {plural(len(evidence), 'case')} of the previous attempt ({where}) will be checked again")
+    return evidence
+
+
+async def compare_with_base(
+    report: RunReport,
+    baseline: Baseline | None,
+    base: Base | None,
+    checkout: Checkout,
+    plan: Plan,
+    base_checkout: BaseCheckout | None,
+    *,
+    repeatable: bool,
+) -> Compared | None:
+    """Compares with the base, and decides which differences are regressions.
+
+    Args:
+        report: The head's, with its cases. Receives baseline, comparison, decision and extra runs; a recording run
+            receives its history.
+        baseline: Result of `find_base`.
+        base: Result of `pair_with_base`.
+        checkout: The head's.
+        plan: The head's.
+        base_checkout: None where the base can't be run.
+        repeatable: False for recorded answers.
+
+    Returns:
+        Input of the verdict; None without a usable baseline.
+    """
+    from agent_eval.baseline.compatibility import checked
+    from agent_eval.gate.diff import compare
+    from agent_eval.gate.evaluation import Compared
+    from agent_eval.gate.history import agents_by_file, drift, excerpt, extend, within
+    from agent_eval.gate.regression import comparable_cases, with_replayed
+    from agent_eval_results.report.phrases import drift_notices
+
+    settings, ci = checkout.settings, checkout.context.ci
+    if ci.activity.kind == "record":
+        report.history = extend(base.history if base is not None else None, report, settings.history)
+        report.notices += drift_notices(drift(report.history))
+        return None
+    if isinstance(baseline, Found) and base is not None:
+        baseline = checked(baseline, report, base.report, base.pairing)
+    report.baseline = baseline_report(ci, baseline)
+    if base is None or not isinstance(baseline, Found):
+        return None
+    report.comparison = compare(report, base.report, base.pairing, base.history)
+    history = within(base.history, report.selection)
+    report.notices += drift_notices(drift(history))
+    confirmation = Confirmation(
+        checkout=checkout,
+        plan=plan,
+        base_checkout=base_checkout,
+        report=report,
+        history=history,
+        comparable=comparable_cases(report.cases, history, base.pairing.stored),
+        same_day=report.baseline is not None and report.baseline.source == "rerun",
+        before=await asyncio.to_thread(_before, ci, checkout.context.log),
+        no_more="thresholds"
+        if settings.gate == "thresholds"
+        else "limit"
+        if repeatable and settings.replay != "all"
+        else "recorded",
+    )
+    decision, gathered = await confirmation.decide()
+    decision = with_replayed(decision, report.cases, settings.policy)
+    report.decision = decision_report(decision, gathered, history)
+    report.confirmations, report.base_runs = confirmation.head, confirmation.base
+    report.base_history = excerpt(history, base.pairing.stored, with_scores=notable_cases(report))
+    report.notices += confirmation.notices
+    return Compared(
+        decision=decision,
+        gathered=gathered,
+        base=history,
+        pairing=base.pairing,
+        confirmations=confirmation.head,
+        base_runs=confirmation.base,
+        agents=agents_by_file(report),
+    )
+
+
+def notable_cases(report: RunReport) -> frozenset[str]:
+    """Ids of the cases for which a reader wants to see the base branch's side: those that did not pass or differ."""
+    ids = {case.case_id for case in report.cases if case.status != "passed"}
+    if report.comparison is not None:
+        ids.update(case.case_id for case in report.comparison.cases)
+        ids.update(case.case_id for case in report.comparison.changed_answers)
+    if report.decision is not None:
+        ids.update(case.case_id for case in report.decision.cases)
+    return frozenset(ids)
+
+
+def store_baseline_recordings(report: RunReport, base: Base | None, output: Path) -> None:
+    """Writes the baseline's recordings of the notable cases, or notes in the report why there are none. Never raises.
+
+    Args:
+        report: The head's, after the comparison.
+        base: The base's results.
+        output: The output directory.
+    """
+    from agent_eval.baseline.archive import write_recordings
+    from agent_eval_results import BASELINE_RECORDINGS
+
+    if report.baseline is None or report.comparison is None or base is None or base.recordings is None:
+        return
+    base_ids = {case_id: case.case_id for case_id, case in base.pairing.counterparts.items()}
+    case_ids = {base_ids.get(case_id, case_id) for case_id in notable_cases(report)}
+    path = output / BASELINE_RECORDINGS
+    try:
+        report.baseline.recordings_note = write_recordings(path, base.recordings, case_ids)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        report.baseline.recordings_note = f"The baseline's recordings could not be written: {error.strerror or error}."

@@ -1,0 +1,378 @@
+"""The CI context of a run: the event that started it, the checkout, and the commit it is compared with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from agent_eval.baseline import (
+    ORIGIN,
+    BaselineRequest,
+    FetchFailed,
+    Git,
+    GitError,
+    Remote,
+    describe,
+    find_request,
+    open_git,
+)
+from agent_eval.forge import Activity, Event, EventError, Forge, ForgeError, Host
+from agent_eval.github import GITHUB
+from agent_eval_agents.registry import driver_of
+from agent_eval_results import JOURNAL, Origin
+from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
+from agent_eval_scoring.core.problem import Problem
+from agent_eval_scoring.core.text import listed
+
+if TYPE_CHECKING:
+    from agent_eval.settings import Settings
+
+_HOSTS: tuple[Host, ...] = (GITHUB,)
+_SMALL = 1_000_000
+"""Bytes of agent-eval.toml that are read from another commit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CIContext:
+    """The event, the checkout and the base commit of a run."""
+
+    event: Event
+    activity: Activity
+    origin: Origin
+    git: Git | GitError
+    """The checkout, or why there is none."""
+    forge: Forge | None
+    """None outside of GitHub."""
+    remote: Remote = ORIGIN
+    """Where to fetch commits that the checkout lacks."""
+    baseline_request: BaselineRequest | None = None
+    """The commit to compare with; for a recording run, the commit whose history it continues."""
+    no_baseline_reason: str = ""
+    """Why there is nothing to compare with, as a sentence; "" where no comparison is expected."""
+
+    @property
+    def compares(self) -> bool:
+        """Whether there should be a comparison."""
+        return self.activity.kind == "compare" or (self.activity.kind != "record" and self.baseline_request is not None)
+
+    @property
+    def held_to_base(self) -> bool:
+        """Whether the base branch's agent-eval.toml applies: the checkout is a change to a branch that is not its own
+        choice. GitHub or `base-ref` names that branch.
+        """
+        request = self.baseline_request
+        return self.activity.kind == "compare" or (request is not None and request.is_pull_request)
+
+    @property
+    def checkout_name(self) -> str:
+        """The subject of a sentence about a checkout that is held to the base branch's rules."""
+        return "This pull request" if self.activity.kind == "compare" else "This checkout"
+
+    @property
+    def source_url(self) -> str | None:
+        """Where the tested files can be browsed."""
+        commit = self.origin.head_commit or self.origin.commit
+        return self.event.source_url(commit) if commit else None
+
+    def changes(self) -> dict[str, str] | None:
+        """What differs from the commit to compare with: paths from the top of the checkout with git's letters; None if
+        that is unknown.
+        """
+        if not isinstance(self.git, Git) or self.baseline_request is None:
+            return None
+        base = self.baseline_request.commit
+        try:
+            self.git.need(base, self.remote)
+            return self.git.changes(base, self.origin.commit)
+        except GitError:
+            return None
+
+
+LOCAL = CIContext(
+    event=Event(),
+    activity=Activity(kind="gate", explanation="The run has no CI event."),
+    origin=Origin(),
+    git=GitError("No checkout was looked for."),
+    forge=None,
+)
+"""For callers without a CI event and without a comparison."""
+
+
+def detect_ci_context(
+    settings: Settings, environ: Mapping[str, str], log: Callable[[str], None] = lambda _: None
+) -> tuple[CIContext, list[Problem]]:
+    """Detects the CI context. Asks git, and GitHub for what git can't know.
+
+    Args:
+        settings: From flags and inputs; none of those used here may be set in agent-eval.toml.
+        environ: Holds GitHub's variables.
+        log: Receives a line for each long wait.
+
+    Returns:
+        The context, and problems that forbid the run.
+    """
+    try:
+        host, event = _host(environ)
+    except EventError as error:
+        return LOCAL, [_error("event-unreadable", str(error), "Run it as a step of GitHub Actions, or outside of it.")]
+    detected = host.activity(
+        event,
+        mode=settings.mode if settings.mode == "gate" or settings.mode == "publish" else "auto",
+        allow_unsafe_pull_request_target=settings.allow_pull_request_target,
+        base_branches=settings.base_branches,
+    )
+    git: Git | GitError
+    head = None
+    try:
+        git = open_git(settings.root, environ)
+        head = git.commit("HEAD")
+    except GitError as error:
+        git = error
+    ci = CIContext(
+        event=event,
+        activity=detected,
+        origin=_origin(event, detected, head),
+        git=git,
+        forge=_forge(settings.github_token, host, event, log),
+    )
+    if detected.kind == "refuse":
+        return ci, [_error("event-refused", detected.explanation, None)]
+    ci = replace(ci, remote=_remote(settings.github_token, event))
+    return _with_baseline_request(ci, settings.base_ref, settings.baseline, settings.artifact)
+
+
+def _host(environ: Mapping[str, str]) -> tuple[Host, Event]:
+    """The forge whose job this is, and the job's event; without a name outside of CI."""
+    events = [(host, host.read_event(environ)) for host in _HOSTS]
+    return next(((host, event) for host, event in events if event.name), events[0])
+
+
+def _error(code: str, message: str, hint: str | None) -> Problem:
+    return Problem(code=code, message=message, hint=hint)
+
+
+def _forge(github_token: str | None, host: Host, event: Event, log: Callable[[str], None]) -> Forge | None:
+    if not event.name or event.repository is None:
+        return None
+    try:
+        return host.connect(event, github_token or "", log)
+    except ForgeError as error:
+        log(f"agent-eval: the host of the pull request is not asked for anything: {error}")
+        return None
+
+
+def _remote(github_token: str | None, event: Event) -> Remote:
+    if not event.name or event.repository is None or github_token is None:
+        return ORIGIN
+    return Remote(url=f"{event.server_url}/{event.repository}", token=github_token)
+
+
+def _origin(event: Event, detected: Activity, head: str | None) -> Origin:
+    pull_request = detected.pull_request
+    commit = head or detected.commit or ""
+    return Origin(
+        repository=event.repository or "",
+        commit=commit,
+        ref=event.ref or "",
+        event=event.name,
+        base_commit=detected.base_commit,
+        pull_request=None if pull_request is None else pull_request.number,
+        head_commit=None if pull_request is None else pull_request.head_sha,
+        workflow=event.workflow_path or "",
+        run_id=event.run_id,
+        run_attempt=event.run_attempt,
+        run_url=event.run_url,
+    )
+
+
+def _with_baseline_request(
+    ci: CIContext, base_ref: str | None, baseline: str, artifact: str
+) -> tuple[CIContext, list[Problem]]:
+    """Adds the commit to compare with. A missing `base-ref` forbids the run: without it the thresholds alone would
+    decide, unasked.
+    """
+    asked = base_ref is not None or baseline not in {"auto", "none"}
+    if ci.activity.kind not in {"compare", "record"} and not asked:
+        return ci, []
+    result = find_request(
+        ci.event,
+        ci.activity,
+        git=ci.git,
+        forge=ci.forge,
+        artifact=artifact,
+        base_ref=base_ref if ci.activity.kind not in {"compare", "record"} else None,
+    )
+    if isinstance(result, FetchFailed):
+        named = base_ref is not None and result.by_name
+        problems = [_error("base-ref-not-found", f"base-ref: {result.message}", result.hint)] if named else []
+        return replace(ci, no_baseline_reason=describe(result)), problems
+    base = result.commit if ci.activity.kind != "record" else None
+    return replace(ci, baseline_request=result, origin=ci.origin.model_copy(update={"base_commit": base})), []
+
+
+def for_artifact(ci: CIContext, name: str) -> CIContext:
+    """Replaces the artifact name by the one of the effective settings: the base's on a pull request."""
+    request = ci.baseline_request
+    return ci if request is None else replace(ci, baseline_request=replace(request, artifact=name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """The text of `agent-eval.toml` that applies to this run."""
+
+    text: str | None
+    """None: no such file."""
+    notice: str = ""
+    """A notice for readers of the comment; "" for none."""
+
+
+def rules(ci: CIContext, root: Path, name: str) -> Rules:
+    """The base branch's rules on a pull request and with `base-ref`, else those of the checkout: a pull request doesn't
+    choose its rules.
+
+    Args:
+        ci: The run's CI context.
+        root: The directory that agent-eval works in.
+        name: The file's name.
+    """
+    own = _own_text(root / name)
+    if not ci.held_to_base:
+        return Rules(text=own)
+    try:
+        data = _file_at(ci, _ruling_commit(ci), name)
+        text = None if data is None else data.decode("utf-8")
+    except (GitError, ForgeError, UnicodeDecodeError) as error:
+        why = getattr(error, "message", "it is not UTF-8.")
+        checkout = ci.checkout_name.lower()
+        applied = f"{name} of {checkout} itself was applied" if own is not None else "The gate's defaults apply"
+        return Rules(text=own, notice=f"{applied}, since the base branch's can't be read: {why}")
+    exists = (root / name).exists()
+    if text == own and (exists or own is None):
+        return Rules(text=own)
+    what = "adds" if text is None else "changes" if exists else "removes"
+    applied = "The gate's defaults" if text is None else "The rules of the base branch"
+    return Rules(text=text, notice=f"{ci.checkout_name} {what} {name}, the gate's own rules. {applied} were applied.")
+
+
+def _own_text(path: Path) -> str | None:
+    """The text of the checkout's own file; None where it is missing or not text."""
+    try:
+        return read_regular(path, MAX_SETTINGS).decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _ruling_commit(ci: CIContext) -> str:
+    """The tip of the base branch. Not the merge base: the author of a pull request chooses that.
+
+    Raises:
+        GitError: It is unknown.
+    """
+    about, request = ci.activity, ci.baseline_request
+    if request is not None and request.tip:
+        return request.tip
+    head_itself = about.pull_request is not None and ci.origin.commit == about.pull_request.head_sha
+    if request is not None and not head_itself:
+        return request.commit
+    if about.base_commit is None:
+        raise GitError("the base's commit is not known.")
+    return about.base_commit
+
+
+def _file_at(ci: CIContext, commit: str, name: str) -> bytes | None:
+    git = ci.git
+    if isinstance(git, Git):
+        try:
+            git.need(commit, ci.remote)
+            entry = git.entry(commit, git.prefix / PurePosixPath(name))
+            if entry is None:
+                return None
+            if entry.size is None or entry.size > _SMALL:
+                raise GitError(f"{name} is not a small regular file there.")
+            return git.blob(entry.blob)
+        except GitError:
+            if ci.forge is None:
+                raise
+    if ci.forge is None:
+        raise GitError("there is no git checkout.")
+    prefix = git.prefix if isinstance(git, Git) else PurePosixPath()
+    return ci.forge.file_at((prefix / name).as_posix(), commit)
+
+
+_CRITERIA = frozenset({"test_config.json", "eval_config.json"})
+
+
+def is_gating_file(path: str) -> bool:
+    """Whether a file affects scores or the verdict by its name alone, in any directory."""
+    from agent_eval.settings import CONFIG_FILE
+
+    return _is_of_evals(path) or PurePosixPath(path).name == CONFIG_FILE
+
+
+def _is_of_evals(path: str) -> bool:
+    """Whether a file has eval cases, criteria or recorded tool calls, by its name."""
+    from agent_eval_agents.tapes import SUFFIX
+    from agent_eval_scoring.evalset.discovery import SUFFIXES
+
+    return path.endswith((*SUFFIXES, SUFFIX)) or PurePosixPath(path).name in _CRITERIA
+
+
+def change_warnings(changed: Sequence[str] | None) -> list[str]:
+    """Warnings about changed files that affect scores; `changed` is None where they are unknown."""
+    if changed is None:
+        return ["Whether this pull request changes what is scored is unknown."]
+    if not changed:
+        return []
+    return [f"This pull request changes what is scored: {listed(changed, 5)}."]
+
+
+def gating_files_changed(ci: CIContext, settings: Settings) -> list[str] | None:
+    """Changed files that affect scores, as sorted paths: eval files, criteria, the workflow with its inputs, and files
+    that supply answers and verdicts. `rules` reports a changed agent-eval.toml.
+
+    Args:
+        ci: The run's CI context.
+        settings: The effective settings.
+
+    Returns:
+        None if the changed files are unknown.
+    """
+    if ci.activity.kind != "compare":
+        return []
+    changed, git = ci.changes(), ci.git
+    if changed is None or not isinstance(git, Git):
+        return None
+    inputs = [
+        tracked for path in deciding_files(settings) if (tracked := in_checkout(path, settings.root, git)) is not None
+    ]
+    if ci.event.workflow_path is not None:
+        inputs.append(PurePosixPath(ci.event.workflow_path))
+    return sorted(path for path in changed if _is_of_evals(path) or touches(path, inputs))
+
+
+def deciding_files(settings: Settings) -> Iterator[Path]:
+    """Files and directories that supply criteria, answers or verdicts."""
+    if settings.config is not None:
+        yield settings.config
+    if settings.judge_cache != "off":
+        yield Path(settings.judge_cache)
+    if settings.resume:
+        yield settings.output_dir / JOURNAL
+    for agent in (settings.agent, *settings.agents.values()):
+        if agent is not None and (driver := driver_of(agent)).reads_file:
+            yield Path(agent.removeprefix(driver.prefix))
+
+
+def in_checkout(path: Path, root: Path, git: Git) -> PurePosixPath | None:
+    """A path relative to git's top directory; None outside of it."""
+    absolute = Path(os.path.normpath(root.resolve() / path))
+    return PurePosixPath(absolute.relative_to(git.top)) if absolute.is_relative_to(git.top) else None
+
+
+def touches(changed: str, inputs: Iterable[PurePosixPath]) -> bool:
+    """Whether a changed path is one of the inputs, is inside one, or is a parent of one (as a symbolic link can be)."""
+    path = PurePosixPath(changed)
+    return any(path.is_relative_to(source) or source.is_relative_to(path) for source in inputs)

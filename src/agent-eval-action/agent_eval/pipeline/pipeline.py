@@ -1,0 +1,477 @@
+"""The pipeline: find and check the files, run the agents, score, compare, decide, write the reports.
+
+Free of arguments, exit codes and signal handlers, so that a test, a pytest plugin or a notebook can call it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from agent_eval.baseline import FetchFailed
+from agent_eval.pipeline._agents import agent_trees
+from agent_eval.pipeline._base_rules import HeldRules, held_rules
+from agent_eval.pipeline._causes import explain, toolset_warnings
+from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation, surroundings
+from agent_eval.pipeline._draft import Draft, died_with_others, draft_report, misspelt_tools, with_problems
+from agent_eval.pipeline._files import baseline_problems, find, placed, plan_runs, policy_problems, written_directories
+from agent_eval.pipeline._part import (
+    PartPlan,
+    empty_part,
+    open_bill,
+    plan_part,
+    read_shard_plan,
+    run_part,
+    spending,
+    with_durations,
+)
+from agent_eval.pipeline._tapes import chosen_runs, is_missed, open_tapes, plan_tapes, replay_notices, tapes_unsupported
+from agent_eval.pipeline.context import RunContext as RunContext
+from agent_eval.pipeline.context import default_model, masker_of, model_uses, open_models, prepare
+from agent_eval.pipeline.output import Outcome as Outcome
+from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
+from agent_eval_agents.protocol import AgentRefused
+from agent_eval_agents.sandbox import AgentNotEnded
+from agent_eval_agents.sources import uncommitted_files
+from agent_eval_results import JOURNAL
+from agent_eval_scoring.core.limiter import Limiter
+from agent_eval_scoring.core.problem import Problem, docs_page, has_error
+from agent_eval_scoring.core.process import FULL, Begun
+from agent_eval_scoring.evalset.models import Suite
+
+if TYPE_CHECKING:
+    from agent_eval.gate.evaluation import Compared
+    from agent_eval.gate.verdict import Verdict
+    from agent_eval.pipeline._base_checkout import BaseCheckout
+    from agent_eval.pipeline._bill import Bill
+    from agent_eval.pipeline._parts import Parts
+    from agent_eval.pipeline._regression import Base
+    from agent_eval.pipeline.ci_context import CIContext
+    from agent_eval.runner import Plan, Tapes
+    from agent_eval.settings import Settings
+    from agent_eval_agents.discovery import AgentChoices
+    from agent_eval_results import AgentTree, Reason, RunReport
+    from agent_eval_scoring.models.pool import ModelPool
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Planned:
+    """A run that has been checked and can start."""
+
+    plan: Plan
+    part: PartPlan | None
+    """With `shard`: `plan` has only the cases of this part."""
+    parts: Parts | None
+    """With `mode: merge`: the results that take the place of runs."""
+    choices: AgentChoices
+    models: ModelPool | None
+    bill: Bill
+    tapes: Tapes | None
+    rules: HeldRules
+    begun: Begun
+
+
+async def run(settings: Settings, context: RunContext) -> Outcome:
+    """Runs the whole pipeline.
+
+    Returns:
+        The report, already written to the output directory. Invalid files are a verdict, not an exception.
+
+    Raises:
+        OSError: The output directory can't be written.
+        ValueError: `settings.agent_env` is invalid; `read_settings` reports this earlier.
+    """
+    begun = Begun()
+    suite, choices = find(settings)
+    if settings.replay == "all" and not choices.recorded:
+        settings = dataclasses.replace(settings, num_runs=1)  # A replay is the same every time.
+    for file, choice in choices.by_file.items():
+        _LOG.debug("%s: agent %s, %s", file, choice.path, choice.reason)
+    async with contextlib.AsyncExitStack() as stack:
+        rules = await held_rules(settings, context.ci, suite, choices, find)
+        settings = dataclasses.replace(settings, policy=rules.policy)
+        ruled = dataclasses.replace(suite, files=rules.files)
+        uses = model_uses(ruled.files, settings.judge_model)
+        models, unusable, without = await open_models(settings, context, uses, stack)
+        all_here = all(choice.runs_here for choice in choices.by_file.values())
+        masker = masker_of(settings.agent_headers, settings.agent_env, context.environ, all_here=all_here)
+        plan = plan_runs(settings, ruled, choices, models, without, masker)
+        tapes = open_tapes(settings, rules.changed_tapes, masker, choices)
+        recorded, unreadable = read_shard_plan(settings.shard_plan, settings.root)
+        plan = with_durations(plan_tapes(plan, tapes), recorded)
+        problems = [*suite.problems, *choices.problems, *plan.problems, *placed(unusable, settings.root)]
+        problems += policy_problems(settings, suite)
+        problems += [
+            *baseline_problems(settings.baseline, settings.gate, settings.root, context.ci),
+            *tapes_unsupported(settings, choices),
+            *unreadable,
+        ]
+        draft = Draft(
+            settings=settings,
+            context=context,
+            begun=begun,
+            problems=problems,
+            suite=suite,
+            choices=choices,
+        )
+        parts, refused = _find_parts(settings, plan, draft)
+        problems += refused
+        if has_error(problems):
+            return write_refusal(settings, context, draft.report)
+        part = plan_part(settings, ruled.files, plan, recorded is not None)
+        if part is not None:
+            context.log(f"agent-eval: {part.first_line}")
+            draft.shard = part.shard
+            if choices.runs_here:  # Before `agent-setup` changes files.
+                part.shard.files = uncommitted_files(settings.root, skip=written_directories(settings)) or None
+        bill = open_bill(settings, models, part, parts)
+        silent = without.models if without is not None else frozenset()
+        if settings.replay != "all" and any(use.model not in silent for use in uses):
+            _log_plan(settings.num_runs, settings.judge_model, context, ruled, silent)
+
+        planned = _Planned(
+            plan=plan if part is None else part.plan,
+            part=part,
+            parts=parts,
+            choices=choices,
+            models=models,
+            bill=bill,
+            tapes=tapes,
+            rules=rules,
+            begun=begun,
+        )
+        if part is not None and not part.shard.cases:
+            return empty_part(settings, context, part, draft.report)
+        try:
+            return await _run(settings, context, planned, draft)
+        except AgentNotEnded as error:
+            # A process that still runs could read what is unsealed now: keep everything sealed, and don't pass.
+            return write(settings, context, with_problems(draft.report, [_not_ended(error)]))
+        except AgentRefused as refused:
+            return write(settings, context, with_problems(draft.report, [refused.problem]))
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            return write_if_possible(settings, context, with_problems(draft.report, [_disk_full(error)]))
+
+
+def _find_parts(settings: Settings, plan: Plan, draft: Draft) -> tuple[Parts | None, list[Problem]]:
+    """The results of the parts with `mode: merge`, and why they can't be merged."""
+    if not settings.merges or has_error(plan.problems) or has_error(draft.problems):
+        return None, []
+    from agent_eval.pipeline._parts import read_parts
+    from agent_eval.pipeline._parts_checks import check_parts
+
+    results, problems = read_parts(settings.shards, settings.root, settings.output)
+    if has_error(problems):
+        return None, problems
+    parts, refused = check_parts(results, plan, draft.make(), settings)
+    return parts, [*problems, *refused]
+
+
+def _not_ended(error: Exception) -> Problem:
+    return Problem(
+        code="agent-not-ended",
+        message=f"At the end of the run {error}. The sealed directories stay sealed",
+        hint="End these processes (as root) and run again: the next run unseals the directories "
+        f"({docs_page('security')}).",
+    )
+
+
+def _disk_full(error: OSError) -> Problem:
+    return Problem(
+        code="disk-full",
+        message=f"The run ended early: {error}",
+        hint="Free space there and run again with --resume, which continues after the finished runs; or name another "
+        "--output-dir. The agent may have filled it: look at what it writes.",
+    )
+
+
+def _log_plan(
+    num_runs: int, judge_model: str | None, context: RunContext, suite: Suite, silent: Collection[str]
+) -> None:
+    """Logs the planned model calls, without those of models that have no key."""
+    from agent_eval.runner.cost_estimate import estimate, estimate_line
+
+    planned = estimate(suite.files, num_runs=num_runs, default_model=default_model(judge_model))
+    for file in planned.files:
+        file.criteria = [criterion for criterion in file.criteria if criterion.model not in silent]
+    context.log(f"agent-eval: {estimate_line(planned)}")
+
+
+def invalid(settings: Settings, context: RunContext, problems: Sequence[Problem]) -> Outcome:
+    """The outcome for invalid settings."""
+    return write_refusal(settings, context, draft_report(settings, context, Begun(), problems, []))
+
+
+async def _run(settings: Settings, context: RunContext, planned: _Planned, draft: Draft) -> Outcome:
+    """Runs what is planned, and writes the results."""
+    from agent_eval.pipeline._base_checkout import open_base_checkout
+    from agent_eval.runner import Journal
+
+    plan, choices, models = planned.plan, planned.choices, planned.models
+    until = time.monotonic() + settings.run_timeout
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as apart:
+        try:
+            isolation = apart.enter_context(open_isolation(settings, context, choices))
+        except NotIsolated as refused:
+            return write_refusal(settings, context, with_problems(draft.report, refused.problems))
+        prepared = await prepare(settings, context, choices, isolation, until=until)
+        problems = [*isolation.problems, *prepared.problems]
+        if has_error(problems):
+            apart.close()
+            return write_refusal(settings, context, with_problems(draft.report, problems))
+
+        @functools.cache
+        def drafted() -> RunReport:
+            return with_problems(draft.report, problems)
+
+        remove_results(settings.output, settings.root, choices)
+        journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
+        compares = context.ci.baseline_request is not None
+        waits = planned.parts is None  # A merge computes; it would only compute later.
+        loading = asyncio.create_task(
+            load_meanwhile(settings.report, compares=compares, waits=waits, starts=waits and choices.runs_here)
+        )
+        limiter = Limiter.of(settings.concurrency, remote=choices.remote)
+        resources = Resources(
+            journal=journal,
+            limiter=limiter,
+            models=models,
+            until=until,
+            tapes=planned.tapes,
+            bill=planned.bill,
+            around=surroundings(isolation, prepared, settings.root, written_directories(settings)),
+        )
+        async with (
+            open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
+            open_base_checkout(checkout, plan, choices) as base_checkout,
+        ):
+            base = None
+            base_agents: Sequence[AgentTree] = ()
+            if planned.part is not None:
+                verdict = await run_part(planned.part, drafted, checkout)
+            else:
+                verdict, base = await _judged(planned, drafted, checkout, base_checkout)
+                if base is not None:
+                    base_agents = base.report.agents
+                if not base_agents and base_checkout is not None:  # those of its runs of today
+                    base_agents = base_checkout.agents
+            await loading
+        report = drafted()
+        from agent_eval.gate.evaluation import QUARANTINED_BROKEN
+        from agent_eval.gate.stats import pass_rates
+        from agent_eval_results import NOT_COMPARED
+        from agent_eval_results.data.conversations import attach_conversations
+        from agent_eval_results.report.phrases import pass_rates_notices, say, text
+        from agent_eval_results.report.views.grouping import branch_name
+
+        report.provenance |= {name: value for name, value in checkout.provenance.items() if value}
+        if settings.concurrency is None and resources.limiter.peak:
+            report.provenance["concurrency"] = resources.limiter.summary
+        report.pass_rates = pass_rates(report.cases, report.num_runs)
+        branch = branch_name(report)
+        said = [reason.data.get("because") for reason in verdict.reasons]  # The first note of an advisory gate.
+        worst = [text(note, branch) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
+        report.warnings = worst + died_with_others(report)
+        report.warnings += [*toolset_warnings(report), *misspelt_tools(report)]
+        report.notices += [
+            *pass_rates_notices(report.pass_rates),
+            *spending(models, planned.bill, report, planned.parts),
+            *(text(note, branch) for note in verdict.notes if note.code != QUARANTINED_BROKEN and note not in said),
+        ]
+        if planned.tapes is not None:
+            adk = {path: agent.provenance.get("adk", "") for path, agent in checkout.agents.items()}
+            remarks = [
+                *replay_notices(report, planned.tapes.ages, checkout.not_replayed, planned.bill),
+                *planned.tapes.notices(adk),
+                *planned.tapes.write(adk, chosen_runs(report.cases)),
+            ]
+            report.notices += [remark for remark in remarks if remark not in report.notices]
+            report.warnings += planned.tapes.unwritten
+            if report.shard is not None:
+                report.shard.notices = remarks
+        if checkout.reused:
+            report.notices.append(say("runs-reused", count=checkout.reused))
+        if journal.damaged_line is not None:
+            report.notices.append(say("journal-damaged", file=JOURNAL, line=journal.damaged_line))
+        report.duration = planned.begun.duration()
+        waiting = [*report.cases, *report.confirmations, *report.base_runs]
+        open_ends = any(reason.code == NOT_COMPARED for reason in verdict.reasons) or any(
+            # A replay of models would miss again.
+            case.status in {"not_run", "errored"} and not (settings.replay == "all" and is_missed(case))
+            for case in waiting
+        )
+        complete = planned.parts is not None or not open_ends  # A merge has nothing to resume.
+        # On a runner the directory is gone afterwards; what was recorded is not resumed.
+        kept = not complete and any(case.status in {"passed", "failed"} for case in report.cases)
+        if kept and not context.ci.event.name and settings.record == "off":
+            report.notices.append(say("journal-kept", file=JOURNAL))
+        explain(report, plan, journal.recording, base, base_agents, settings, context.ci)
+        attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
+        # Restore permissions first: the step that uploads the files must be able to read them.
+        apart.close()
+        recorded = Recorded(
+            runs=journal.lines(dict.fromkeys(checkout.run_ids)),
+            cases=plan.cases,
+            tapes_missing=planned.tapes is not None and bool(planned.tapes.unwritten),
+        )
+        journal.release_reserve()
+        outcome = write(settings, context, report, recorded)
+        journal.close(remove=complete)
+    return outcome
+
+
+async def _judged(
+    planned: _Planned, drafted: Callable[[], RunReport], checkout: Checkout, base_checkout: BaseCheckout | None
+) -> tuple[Verdict, Base | None]:
+    """Runs the plan while the base's results are fetched, compares and decides.
+
+    Returns:
+        The verdict, and the base's results; None if there are none, or the run was stopped before.
+    """
+    from agent_eval.pipeline._regression import compare_with_base, find_base, pair_with_base
+
+    settings, ci, plan, rules = checkout.settings, checkout.context.ci, planned.plan, planned.rules
+    stop = checkout.context.stop
+    finding = asyncio.create_task(find_base(settings.baseline, settings.root, settings.num_runs, ci, base_checkout))
+    try:
+        repeatable = all(choice.driver.repeatable for choice in planned.choices.by_file.values())
+        fail_fast = settings.fail_fast and failure_blocks(settings.gate, ci, repeatable=repeatable)
+        if planned.parts is None:
+            cases = await checkout.execute(plan, fail_fast=fail_fast)
+        else:
+            cases = await planned.parts.execute(checkout, plan)
+            checkout.note_replayed(case for case in cases if case.replayed)
+        report = drafted()
+        if planned.parts is not None:
+            from agent_eval.pipeline._parts import add_parts
+
+            add_parts(report, planned.parts)
+        from agent_eval.gate.regression import apply_policy
+        from agent_eval.gate.verdict import decide, with_missing_parts, without_comparison
+        from agent_eval_results.report.phrases import say
+
+        report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
+        report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
+        earlier = planned.parts.results if planned.parts is not None else ()
+        report.agents = agent_trees(checkout, [result.report for result in earlier])
+        compared, baseline, base = None, None, None
+        stopped = stop.is_set()
+        if not stopped:  # A stopped run doesn't wait for GitHub.
+            baseline = await finding
+            base = pair_with_base(report, baseline, settings.history, plan)
+            compared = await compare_with_base(
+                report, baseline, base, checkout, plan, base_checkout, repeatable=repeatable
+            )
+        if settings.fail_fast and not fail_fast:
+            compares = compared is not None or stopped
+            report.notices.append(say("fail-fast-compared" if compares else "fail-fast-alone"))
+    finally:
+        finding.cancel()
+        await asyncio.gather(finding, return_exceptions=True)
+    report.rule_changes = rules.report(report.cases)
+    changed_rules = rules.reasons(report.cases)
+    base_outage = baseline.outage if isinstance(baseline, FetchFailed) else None
+    verdict = decide_on(report, checkout, compared, changed_rules, repeatable=repeatable, base_outage=base_outage)
+    if stopped and ci.baseline_request is not None and verdict.value != "inconclusive":
+        verdict = without_comparison(verdict, records=ci.activity.kind == "record")
+    if report.merged_from is not None:
+        verdict = with_missing_parts(verdict, report.merged_from.missing, report.merged_from.total)
+    report.verdict, report.reasons = verdict.value, list(verdict.reasons)
+    return verdict, base
+
+
+def failure_blocks(gate: str, ci: CIContext, *, repeatable: bool) -> bool:
+    """Whether a failed case blocks whatever the base branch's results: only then does `fail-fast` end the run.
+
+    Args:
+        gate: The setting.
+        ci: Says whether the run is compared with a base branch.
+        repeatable: False for recorded answers.
+    """
+    if not ci.compares or ci.baseline_request is None or gate in {"thresholds", "both"}:
+        return True
+    return gate == "auto" and not repeatable
+
+
+def decide_on(
+    report: RunReport,
+    checkout: Checkout,
+    compared: Compared | None,
+    rules: Sequence[Reason] = (),
+    *,
+    repeatable: bool,
+    base_outage: Reason | None = None,
+) -> Verdict:
+    """Decides, and writes the verdict into the report.
+
+    Args:
+        report: With its cases, after the policy was applied.
+        checkout: The head's.
+        compared: Result of `compare_with_base`.
+        rules: Reasons to fail whatever the cases did.
+        repeatable: False for recorded answers.
+        base_outage: See `evaluate`.
+    """
+    from agent_eval.gate.evaluation import evaluate
+    from agent_eval.gate.verdict import no_secrets
+
+    settings, ci = checkout.settings, checkout.context.ci
+    verdict = evaluate(
+        report.cases,
+        settings.policy,
+        # Recorded answers don't vary and can't be repeated, so the thresholds alone decide.
+        gate="thresholds" if settings.gate == "auto" and not repeatable else settings.gate,
+        pull_request=ci.compares,
+        compared=compared,
+        base_outage=base_outage,
+        rules=rules,
+    )
+    about = ci.activity
+    if verdict.value == "inconclusive" and about.secrets_withheld:
+        is_fork = about.pull_request is not None and about.pull_request.is_fork
+        if (cause := no_secrets(report.cases, is_fork=is_fork)) is not None:
+            verdict = dataclasses.replace(verdict, reasons=(cause, *verdict.reasons))
+    report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
+    report.blocking = list(verdict.blocking)
+    return verdict
+
+
+_STARTS = 0.1
+"""Seconds in which the agents' processes are started. A second thread of ours would only delay that."""
+
+
+async def load_meanwhile(report: str, *, compares: bool, waits: bool, starts: bool) -> None:
+    """Imports what the decision and the reports need while the agents start and answer, not when it is needed.
+
+    Args:
+        report: The setting.
+        compares: Whether there may be a comparison with the base branch.
+        waits: Whether the run waits for agents.
+        starts: Whether it starts their processes.
+    """
+    if starts:
+        await asyncio.sleep(_STARTS)
+    await asyncio.to_thread(_load, report, compares=compares, waits=waits)
+
+
+def _load(report: str, *, compares: bool, waits: bool) -> None:
+    from agent_eval_results import RunReport
+
+    RunReport.model_rebuild()  # builds its validator and those of all models in it
+    if compares:
+        import numpy as np  # noqa: F401 - for the statistics of the comparison
+    import agent_eval.gate.evaluation  # noqa: F401
+    import agent_eval.gate.regression  # noqa: F401
+
+    if waits:
+        warm_up(report)

@@ -1,0 +1,213 @@
+"""Reads the settings from flags, action inputs and agent-eval.toml.
+
+Precedence: a flag, an action input (`INPUT_*`), agent-eval.toml, the default. All mistakes are reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import EllipsisType
+from typing import Any
+
+from agent_eval.settings.options import Setting
+from agent_eval.settings.parsers import ExpectedError
+from agent_eval.settings.settings import BY_INPUT, SETTINGS, Settings
+from agent_eval.settings.toml_file import (
+    CONFIG_FILE,
+    FORMER,
+    FileSettings,
+    nearest,
+    read_settings_file,
+    unknown,
+    unreadable,
+)
+from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
+from agent_eval_scoring.core.problem import Problem, docs_page
+
+
+def read_settings(
+    root: Path,
+    *,
+    flags: Mapping[str, str | Sequence[str]] | None = None,
+    environ: Mapping[str, str] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    text: str | EllipsisType | None = ...,
+) -> tuple[Settings, list[Problem]]:
+    """Reads all sources.
+
+    Args:
+        root: The repository, which may contain agent-eval.toml.
+        flags: Values from the command line, by input name. Lists are split already.
+        environ: The environment with the `INPUT_*` variables; None outside the action.
+        secrets: The environment with the variables of the secrets.
+        text: The content of agent-eval.toml, None if there is no such file, or `...` to read the file in `root`. On a
+            pull request, the base branch's file applies.
+
+    Returns:
+        The settings and all problems. Nothing must be run after an error. Invalid settings have their default, so that
+        the error can be reported to the configured output directory.
+    """
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    in_file = _read_file(root / CONFIG_FILE) if isinstance(text, EllipsisType) else read_settings_file(text or "")
+    problems = list(in_file.problems)
+    for setting in SETTINGS:
+        raw, source = _raw_value(setting, flags or {}, environ or {}, secrets or {}, in_file.values)
+        if source != setting.input:
+            sources[setting.input] = source
+        if not isinstance(raw, str):
+            values[setting.field] = tuple(raw)
+            continue
+        try:
+            values[setting.field] = setting.parse(raw)
+        except ValueError as error:
+            values[setting.field] = setting.parsed_default()
+            from_file = source.endswith(CONFIG_FILE)
+            shown = f"{raw!r} " if isinstance(error, ExpectedError) else ""
+            problems.append(
+                Problem(
+                    code="setting-invalid",
+                    message=f"{source}: {shown}{error}.",
+                    hint=setting.help,
+                    file=CONFIG_FILE if from_file else None,
+                    line=in_file.lines.get((setting.input,)) if from_file else None,
+                )
+            )
+    for name in environ or {}:
+        # GitHub warns about unknown inputs only in the log, and the run would use the default of a misspelt one.
+        input = name.removeprefix("INPUT_").lower()
+        if name.startswith("INPUT_") and input not in BY_INPUT and (input in FORMER or nearest(input)):
+            problems.append(unknown(input, f"the input `{input}`", nearest(input), None, None))
+    problems += _headers_for_file(values, sources, in_file)
+    problems += _unknown_servers(values["agent"], in_file)
+    _replay_or_record(values, sources)
+    problems += _conflicts(values, sources)
+    settings = Settings(
+        root=root,
+        agents=in_file.agents,
+        servers=in_file.servers,
+        prices=in_file.prices,
+        tool_rules=in_file.tool_rules,
+        volatile_rules=in_file.volatile_rules,
+        policy=replace(in_file.policy, jobs=values["gate_jobs"]),
+        sources=sources,
+        **values,
+    )
+    return settings, problems
+
+
+def _headers_for_file(values: Mapping[str, Any], sources: Mapping[str, str], in_file: FileSettings) -> list[Problem]:
+    """An error for each remote agent that agent-eval.toml names while the workflow gives headers: a pull request could
+    change the address, and get the credentials.
+    """
+    if not values["agent_headers"]:
+        return []
+    from agent_eval_agents.registry import driver_of
+
+    named: dict[tuple[str | int, ...], str] = {("agents", pattern): agent for pattern, agent in in_file.agents.items()}
+    if sources.get("agent", "").endswith(CONFIG_FILE):
+        named["agent",] = values["agent"]
+    return [
+        Problem(
+            code="remote-agent-headers",
+            message=f"`agent-headers` is set, but the address {agent} is in {CONFIG_FILE}, which a pull request can "
+            "change. The headers would go to any address that it names.",
+            hint="Name the agent in the workflow: the input `agent`, or the flag `--agent`.",
+            file=CONFIG_FILE,
+            line=in_file.lines.get(key),
+        )
+        for key, agent in named.items()
+        if agent and driver_of(agent).remote
+    ]
+
+
+def _unknown_servers(agent: str | None, in_file: FileSettings) -> list[Problem]:
+    """An error for each agent `server:NAME` without its table."""
+    from agent_eval_agents.servers import PREFIX
+
+    named: dict[tuple[str | int, ...], str] = {("agents", pattern): name for pattern, name in in_file.agents.items()}
+    named["agent",] = agent or ""
+    declared = {key[1] for key in in_file.lines if len(key) > 1 and key[0] == "servers"}  # valid or not
+    return [
+        Problem(
+            code="server-unknown",
+            message=f"The agent `{name}` has no table [servers.{name.removeprefix(PREFIX)}] in {CONFIG_FILE}.",
+            hint=f"Known servers: {', '.join(in_file.servers) or 'none'} ({docs_page('remote-agents')}).",
+            file=CONFIG_FILE,
+            line=in_file.lines.get(key),
+        )
+        for key, name in named.items()
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in {*in_file.servers, *declared}
+    ]
+
+
+def _conflicts(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
+    """An error for each pair of settings that contradict each other."""
+    part = values["shard"] is not None
+    conflicts = {
+        ("fail-fast", "shard"): part
+        and values["fail_fast"]
+        and "the other parts would not end with it, and the results depend on the split",
+        ("mode", "shard"): part
+        and values["mode"] in {"merge", "merge-and-run", "publish"}
+        and "a part is run before the parts are merged",
+        ("replay", "record"): "off" not in {values["replay"], values["record"]}
+        and "`record: missing` alone answers what is on the tape, and records the rest",
+    }
+    return [
+        Problem(
+            code="setting-invalid",
+            message=f"{sources.get(name, name)} and {sources[other]} exclude each other: {reason}.",
+            hint=f"Remove `{name}` or `{other}`.",
+        )
+        for (name, other), reason in conflicts.items()
+        if reason
+    ]
+
+
+def _replay_or_record(values: dict[str, Any], sources: dict[str, str]) -> None:
+    """Drops the weaker one of both: where agent-eval.toml says `replay`, the flag `--record` is enough."""
+    ranks = {
+        name: ("--" not in source, CONFIG_FILE in source)
+        for name in ("replay", "record")
+        if values[name] != "off" and (source := sources[name])
+    }
+    if len(set(ranks.values())) > 1:
+        weaker = max(ranks, key=ranks.__getitem__)
+        values[weaker] = "off"
+        del sources[weaker]
+
+
+def _read_file(path: Path) -> FileSettings:
+    try:
+        return read_settings_file(read_regular(path, MAX_SETTINGS).decode("utf-8"))
+    except FileNotFoundError:
+        if path.is_symlink():
+            return FileSettings(problems=(unreadable("it is a broken symbolic link"),))
+        return FileSettings()
+    except OSError as error:
+        return FileSettings(problems=(unreadable(error.strerror or str(error)),))
+    except UnicodeDecodeError as error:
+        return FileSettings(problems=(unreadable(str(error)),))
+
+
+def _raw_value(
+    setting: Setting,
+    flags: Mapping[str, str | Sequence[str]],
+    environ: Mapping[str, str],
+    secrets: Mapping[str, str],
+    table: Mapping[str, str | list[str]],
+) -> tuple[str | Sequence[str], str]:
+    """The text for a setting from the source with the highest precedence, and the name of that source."""
+    if setting.input in flags:
+        return flags[setting.input], f"--{setting.input}"
+    # The runner passes an omitted input as an empty text (actions/runner).
+    if (text := environ.get(setting.variable, "")).strip():
+        return text, f"input {setting.input}"
+    if setting.secret is not None and (text := secrets.get(setting.secret, "")):
+        return text, setting.secret
+    if setting.input in table:
+        return table[setting.input], f"{setting.input} in {CONFIG_FILE}"
+    return setting.default, setting.input

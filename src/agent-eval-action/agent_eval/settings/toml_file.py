@@ -1,0 +1,200 @@
+"""Reads agent-eval.toml strictly: settings, agents, prices and policy, and all problems."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_eval.gate.policy import Policy
+from agent_eval.settings._agents_file import read_servers, read_tool_rules, read_volatile_rules
+from agent_eval.settings._policy_file import POLICY_KEYS, read_policy
+from agent_eval.settings._tables import OTHER_KEYS
+from agent_eval.settings.parsers import words
+from agent_eval.settings.settings import BY_INPUT
+from agent_eval_agents.driver import ServerSpec
+from agent_eval_agents.tape_rules import ToolRule, VolatileRule
+from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, capped
+from agent_eval_scoring.core.toml_lines import Path as KeyPath
+from agent_eval_scoring.core.toml_lines import TomlError, lines_of, read_toml
+
+CONFIG_FILE = "agent-eval.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSettings:
+    """The content of the file."""
+
+    values: Mapping[str, str | list[str]] = field(default_factory=dict)
+    """Settings by name, as texts or lists of texts."""
+    agents: Mapping[str, str] = field(default_factory=dict)
+    servers: Mapping[str, ServerSpec] = field(default_factory=dict)
+    prices: Mapping[str, Any] = field(default_factory=dict)
+    tool_rules: tuple[ToolRule, ...] = ()
+    """`[[tool]]`, in order."""
+    volatile_rules: tuple[VolatileRule, ...] = ()
+    """`[[volatile]]`, in order."""
+    policy: Policy = field(default_factory=Policy)
+    lines: Mapping[KeyPath, int] = field(default_factory=dict)
+    """The lines of keys and tables, from 1."""
+    problems: tuple[Problem, ...] = ()
+
+
+def read_settings_file(text: str) -> FileSettings:
+    """Reads the file.
+
+    Args:
+        text: The content of the file.
+
+    Returns:
+        The valid part of the file, and all problems.
+    """
+    text = text.removeprefix("\ufeff")  # Some editors write a byte order mark. TOML 1.1 ignores it.
+    try:
+        table = read_toml(text)
+    except TomlError as error:
+        return FileSettings(problems=(unreadable(str(error), error.line, error.column),))
+    problems: list[Problem] = []
+    lines = lines_of(text)
+    agents = _agents(table.pop("agents", {}), lines, problems)
+    servers, server_problems = read_servers(table.pop("servers", {}), lines, CONFIG_FILE)
+    problems += server_problems
+    tool_rules, tool_problems = read_tool_rules(table.pop("tool", []), lines, CONFIG_FILE)
+    problems += tool_problems
+    volatile_rules, volatile_problems = read_volatile_rules(table.pop("volatile", []), lines, CONFIG_FILE)
+    problems += volatile_problems
+    prices = table.pop("prices", {})
+    try:
+        _check_prices(prices)
+    except ValueError as error:
+        problems.append(_invalid(str(error).rstrip("."), "", lines.get(("prices",))))
+        prices = {}
+    policy, policy_problems = read_policy(table, lines, CONFIG_FILE)
+    problems += policy_problems
+    values: dict[str, str | list[str]] = {}
+    for name, value in table.items():
+        line = lines.get((name,))
+        if name in POLICY_KEYS:
+            continue
+        if name not in BY_INPUT:
+            near = nearest(name) if len(problems) < MAX_PROBLEMS else None  # The search takes a millisecond.
+            problems.append(unknown(name, f"`{name}`", near, CONFIG_FILE, line))
+        elif not BY_INPUT[name].in_file:
+            problems.append(_not_in_file(name, line))
+        elif isinstance(value, list) and BY_INPUT[name].parse is words and all(isinstance(item, str) for item in value):
+            values[name] = value
+        elif isinstance(value, bool):
+            values[name] = str(value).lower()
+        elif isinstance(value, str | int | float):
+            values[name] = str(value)
+        else:
+            problems.append(_invalid(f"`{name}`", "has a value of the wrong type", line, name))
+    return FileSettings(
+        values=values,
+        agents=agents,
+        servers=servers,
+        prices=prices,
+        tool_rules=tool_rules,
+        volatile_rules=volatile_rules,
+        policy=policy,
+        lines=lines,
+        problems=tuple(capped(problems)),
+    )
+
+
+def unreadable(why: str, line: int | None = None, column: int | None = None) -> Problem:
+    """The problem of a file that can't be read."""
+    return Problem(
+        code="settings-file-unreadable",
+        message=f"{CONFIG_FILE} can't be read: {why}",
+        hint="The file must be TOML, e.g. `num-runs = 3`.",
+        file=CONFIG_FILE,
+        line=line,
+        column=column,
+    )
+
+
+def nearest(name: str) -> str | None:
+    """The most similar name of a setting or table, or None."""
+    names = [*BY_INPUT, *OTHER_KEYS]
+    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.7)), None)
+
+
+FORMER: Mapping[str, str] = {
+    "artifact-name": "`name`: the artifact is `agent-eval-results-NAME`",
+    "baseline-evals": "nothing: the base branch's agent runs the eval files of this checkout",
+    "comment-key": "`name`",
+    "include": "a glob in `paths`, e.g. `evals/**/smoke_*.json`",
+    "details": "the flag `-v`",
+    "a2a-ignore-state": "`remote-sessions: ignore-state`",
+    "initial-session": "`agent-eval migrate --initial-session FILE`, which writes it into the eval file",
+    "judge": "`replay: all`",
+    "keep-sessions": "`remote-sessions: keep`",
+    "remote-user-id": "`remote-sessions: as-given`",
+    "only-affected": "`paths`: the workflow can choose it by the changed files",
+    "removed-cases": "`rule-changes: block-removals`",
+    "report-url": "the variable AGENT_EVAL_REPORT_URL, which the action sets for `mode: link`",
+    "run-missing": "`mode: merge-and-run`, or `agent-eval merge --run-missing`",
+    "shards": "`agent-eval merge DIR ...`; the action reads `shards`",
+    "tools": "`replay: tools`, `record: all` or `record: missing`",
+    "tools-miss": "`miss` of a [[tool]] in agent-eval.toml; its `name` may be `*`",
+    "tools-stale": "`stale` of a [[tool]] in agent-eval.toml; its `name` may be `*`",
+    "report-size": "`agent-eval view --size MB`",
+}
+"""Settings of versions before 1.0, with what replaces them."""
+
+
+def unknown(name: str, what: str, near: str | None, file: str | None, line: int | None) -> Problem:
+    """The problem of a setting that doesn't exist."""
+    tables = "[agents], [servers.NAME], [[tool]], [[volatile]], [prices], [[policy]] and [[quarantine]]"
+    names = f"Known settings: {', '.join(BY_INPUT)}, and the tables {tables}."
+    return Problem(
+        code="setting-unknown",
+        message=f"There is no setting for {what}.",
+        hint=f"Use {FORMER[name]}." if name in FORMER else f"Did you mean `{near}`?" if near else names,
+        file=file,
+        line=line,
+    )
+
+
+def _agents(agents: Any, lines: Mapping[KeyPath, int], problems: list[Problem]) -> dict[str, str]:
+    if isinstance(agents, dict) and (misplaced := [name for name in agents if name in BY_INPUT]):
+        # A TOML table extends to the next one. As a pattern, the setting would have no effect.
+        message = "is below [agents], so it is read as a pattern; move it above"
+        problems += [_invalid(f"`{name}`", message, lines.get(("agents", name)), name) for name in misplaced]
+        agents = {name: agent for name, agent in agents.items() if name not in BY_INPUT}
+    if not isinstance(agents, dict) or not all(isinstance(agent, str) for agent in agents.values()):
+        message = 'must map patterns to agents, e.g. "evals/**" = "my_agent"'
+        problems.append(_invalid("[agents]", message, lines.get(("agents",))))
+        return {}
+    return agents
+
+
+def _not_in_file(name: str, line: int | None) -> Problem:
+    secret = BY_INPUT[name].secret
+    elsewhere = f"the flag `--{name}`" if secret is None else f"the variable {secret}"
+    return Problem(
+        code="setting-not-in-file",
+        message=f"`{name}` can't be set in {CONFIG_FILE}, because a pull request could change it.",
+        hint=f"Set it in the workflow as the input `{name}`, or with {elsewhere}.",
+        file=CONFIG_FILE,
+        line=line,
+    )
+
+
+def _invalid(what: str, message: str, line: int | None, name: str = "") -> Problem:
+    return Problem(
+        code="setting-invalid",
+        message=f"{what} {message}".rstrip() + ".",
+        hint=BY_INPUT[name].help if name in BY_INPUT else None,
+        file=CONFIG_FILE,
+        line=line,
+    )
+
+
+def _check_prices(prices: Mapping[str, Any]) -> None:
+    if prices:
+        from agent_eval_scoring.models import read_prices  # Imports the providers, which `--help` does not need.
+
+        read_prices(prices)

@@ -1,0 +1,430 @@
+"""Finds agents in a repository: those named by settings or eval files, and the nearest one to an eval file.
+
+Reads source files without importing them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from agent_eval_agents.driver import Driver
+from agent_eval_agents.registry import driver_of
+from agent_eval_scoring.core.files import open_regular
+from agent_eval_scoring.core.problem import Problem
+from agent_eval_scoring.core.text import carriable, without_credentials
+from agent_eval_scoring.evalset.models import LoadedFile
+
+_CONTAINERS = ("src", "agents")
+"""Directories next to eval files that may contain agents: src layout, and the directory of `adk web agents`."""
+_NOT_AGENTS = {"node_modules", "__pycache__", "venv", "env", "site-packages", "build", "dist"}
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+_ROOT_AGENT = re.compile(r"\b(root_agent|get_agent_async)\b")
+# Web frameworks use the name `app`, too, so it counts only in files that mention ADK.
+_APP = re.compile(r"^\s*(app\s*(:[^=\n]+)?=|from\s.+\simport\s.*\bapp\b)", re.MULTILINE)
+_ADK = re.compile(r"adk\b", re.IGNORECASE)
+_PASSED_ON = re.compile(r"^from\s+(\.*)(\w[\w.]*)\s+import\s+(?:\*|\([^)]{0,999}\bapp\b|.*\bapp\b)", re.M)
+"""An import of all names of a module, or of its `app`."""
+_DEFINED = re.compile(
+    r"^(root_agent\s*(:.*)?=|async\s+def\s+get_agent_async\b|app\b[^=\n]*=[^(\n]*\bApp\()", re.MULTILINE
+)
+_BEYOND = re.compile(r"^\s*from\s+\.\.", re.MULTILINE)
+"""A relative import from the package above."""
+_OTHER_NAME = re.compile(r"^(\w++)[ \t]*+(?::[^=\n]*+)?=[ \t]*+[\w.]*(?:Agent|App)\(", re.MULTILINE)
+"""An agent assigned to a variable. Possessive quantifiers limit the time for long lines."""
+_SOURCES = ("agent.py", "__init__.py")
+PROJECT_FILES = ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg")
+"""Files that mark the directory of a Python project."""
+_MAX_DIRECTORIES = 20_000
+_MAX_SOURCE_BYTES = 1_000_000
+
+
+WHAT_IS_AN_AGENT = """\
+An agent has one of these layouts:
+    my_agent/agent.py (or __init__.py)   with `root_agent = LlmAgent(...)`
+    my_agent/root_agent.yaml
+    my_agent.py"""
+
+
+MANIFEST = "agents-cli-manifest.yaml"
+_AGENTS_CLI = re.compile(r"^\[tool\.agents-cli\]", re.MULTILINE)
+_AGENT_DIRECTORY = re.compile(r"""^agent_directory\s*[:=]\s*["']?([\w./-]+)""", re.MULTILINE)
+"""In the manifest, and in the table of pyproject.toml that projects had before version 0.3."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentChoice:
+    """The agent of a file."""
+
+    path: str
+    """A directory or a `.py` file (relative to the root with forward slashes, absolute outside of it), a dotted module,
+    or a driver's prefix and its source: `recorded:FILE`, `adk:URL`, `server:NAME`."""
+    reason: str
+    """Why the agent was selected, for messages."""
+    sub_agent: str = ""
+    """The agent in its tree that is evaluated as the root: the NAME of `DIRECTORY#NAME`; empty for the root agent."""
+
+    @property
+    def driver(self) -> Driver:
+        """The driver that runs the agent."""
+        return driver_of(self.path)
+
+    @property
+    def source(self) -> str:
+        """The path without the driver's prefix and the sub-agent, e.g. the FILE of `recorded:FILE`."""
+        source = self.path.removeprefix(self.driver.prefix)
+        return source.removesuffix(f"#{self.sub_agent}") if self.sub_agent else source
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether the agent's code runs on this machine; see `Driver`."""
+        return self.driver.runs_here
+
+    @property
+    def in_python(self) -> bool:
+        """Whether the agent's code runs in a Python interpreter of ours; see `Driver`."""
+        return self.driver.in_python
+
+    def directory(self, root: Path) -> Path | None:
+        """The agent's directory; that of a file; None for a dotted module and for an agent that does not run here."""
+        path = root / self.source
+        if path.suffix == ".py" and path.is_file():
+            path = path.parent
+        return path if self.in_python and path.is_dir() else None
+
+    def working_directory(self, root: Path, setting: str) -> Path:
+        """The working directory of the agent's process.
+
+        Args:
+            root: The repository's root, absolute.
+            setting: `agent-cwd`: project, root, agent, or a path.
+
+        Returns:
+            An absolute path. If the setting is a path, it may not exist.
+        """
+        directory = self.directory(root)
+        if setting not in {"project", "root", "agent"}:
+            return root / setting
+        if setting == "root" or directory is None:
+            return root
+        directory = directory.resolve()
+        return directory if setting == "agent" else project_of(directory, root)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoChoice:
+    """Why a file has no agent. Files with equal reasons are reported together."""
+
+    code: str
+    directory: str
+    candidates: tuple[str, ...] = ()
+    what: str = ""
+
+
+def sub_agent_in(name: str, root: Path) -> str:
+    """The sub-agent of `DIRECTORY#NAME` or `MODULE#NAME`; "" for other names, such as a directory `a#b`."""
+    agent, mark, sub_agent = name.rpartition("#")
+    in_python = not driver_of(name).prefix
+    return sub_agent if mark and agent and in_python and not (root / name).exists() else ""
+
+
+def project_of(directory: Path, root: Path) -> Path:
+    """The project of an agent: the nearest directory above it with one of PROJECT_FILES, else the root.
+
+    `adk eval` runs agents in its working directory, and users start it there. The agent's own directory is excluded,
+    because it is a package that Python imports from its parent directory.
+    """
+    for folder in directory.parents:
+        if not folder.is_relative_to(root) or folder == root:
+            break
+        if any((folder / name).is_file() for name in PROJECT_FILES):
+            return folder
+    return root
+
+
+def is_agent(path: Path) -> bool:
+    """Whether a directory contains an agent that ADK can load, or a file is one.
+
+    A directory has a root_agent.yaml, or an agent.py or `__init__.py` that mentions `root_agent` or `get_agent_async`,
+    or that mentions ADK and defines or imports `app`, or imports all names of such a file. Or its `agent` is such a
+    package, which then is no agent itself.
+    """
+    with contextlib.suppress(PermissionError):
+        if (path / "root_agent.yaml").is_file():
+            return True
+    if path.suffix == ".py" and path.is_file():
+        return bool(_DEFINED.search(_source_of(path)))
+    if path.name == "agent" and _owns_agent(path.parent):
+        return False
+    return _is_source(path) or _owns_agent(path)
+
+
+def _is_source(directory: Path) -> bool:
+    return any(_mentions_agent(directory / name) for name in _SOURCES)
+
+
+def _owns_agent(directory: Path) -> bool:
+    """Whether a directory is a package whose `agent` is a package with the agent, and not only contains it."""
+    inner = directory / "agent"
+    if not _mentions_agent(inner / "__init__.py") or (directory / ".git").exists():
+        return False
+    return (directory / "__init__.py").is_file() or any(_BEYOND.search(_source_of(path)) for path in inner.glob("*.py"))
+
+
+def _source_of(path: Path) -> str:
+    """The start of a source file; "" if it can't be read."""
+    try:
+        with open_regular(path) as file:
+            return file.read(_MAX_SOURCE_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _mentions_agent(source: Path, depth: int = 3) -> bool:
+    text = _source_of(source)
+    if _ROOT_AGENT.search(text) or (_ADK.search(text) and _APP.search(text)):
+        return True
+    for dots, module in _PASSED_ON.findall(text) if depth else ():
+        # An absolute import begins where ADK puts the directory of the package on the path.
+        folder = source.parent
+        for _ in range(len(dots) - 1 if dots else 1):
+            folder = folder.parent
+        path = folder.joinpath(*module.split("."))
+        if any(_mentions_agent(file, depth - 1) for file in (path.with_name(f"{path.name}.py"), path / "__init__.py")):
+            return True
+    return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finder:
+    """Searches the repository and caches its findings."""
+
+    root: Path
+    without_agent: list[Path] = field(default_factory=list)
+    """Files named agent.py that define no agent. Filled by `everywhere`."""
+    _is_agent: dict[Path, bool] = field(default_factory=dict)
+    _agents_in: dict[Path, tuple[Path, ...]] = field(default_factory=dict)
+
+    def is_agent(self, directory: Path) -> bool:
+        if directory not in self._is_agent:
+            self._is_agent[directory] = is_agent(directory)
+        return self._is_agent[directory]
+
+    def label(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
+
+    @cached_property
+    def everywhere(self) -> tuple[Path, ...]:
+        """All agents of the repository, without those inside another agent: directories, else single files."""
+        agents: list[Path] = []
+        files: list[Path] = []
+        for count, (name, folders, names) in enumerate(os.walk(self.root)):
+            folder = Path(name)
+            if count > _MAX_DIRECTORIES or "pyvenv.cfg" in names:
+                folders.clear()
+                continue
+            folders[:] = sorted(name for name in folders if name not in _NOT_AGENTS and not name.startswith("."))
+            if self.is_agent(folder):
+                agents.append(folder)
+                folders.clear()
+            elif "agent.py" in names:
+                self.without_agent.append(folder / "agent.py")
+            if "__init__.py" not in names:
+                files += [folder / name for name in sorted(names) if name.endswith(".py") and name not in _SOURCES]
+        single = (path for path in files if not path.name.startswith("test_") and self.is_agent(path))
+        return tuple(agents or single)
+
+    def named(self, name: str, who: str, file: str | None) -> tuple[str | None, Problem | None]:
+        """The agent that `who` names, or the problem with the name."""
+        if name.startswith(("http://", "https://")):
+            address = plain(without_credentials(name))
+            return None, Problem(
+                code="remote-agent-url",
+                message=f"{who} names the address {address}, but not its protocol",
+                hint=f"Write `adk:{address}` for ADK's REST interface (`adk api_server`), or `a2a:{address}` for A2A.",
+                file=file,
+            )
+        driver = driver_of(name)
+        if driver.prefix:
+            problem = driver.refuse(name.removeprefix(driver.prefix), self.root, who)
+            return (name, None) if problem is None else (None, dataclasses.replace(problem, file=file))
+        if sub_agent := sub_agent_in(name, self.root):
+            agent, problem = self.named(name.removesuffix(f"#{sub_agent}"), who, file)
+            return (None, problem) if agent is None else (f"{agent}#{sub_agent}", None)
+        path = (self.root / name).resolve()
+        source = path if path.is_file() else path.parent / f"{path.name}.py"
+        is_file = path != self.root and source.suffix == ".py" and source.name not in _SOURCES
+        if not self.is_agent(source):
+            is_file = is_file and not self.is_agent(source.parent) and _mentions_agent(source)
+        if is_file and not (path.is_dir() and self.is_agent(path)):
+            return self._module_or_file(source), None
+        path = path.parent if path.is_file() else path
+        if path.name == "agent" and _owns_agent(path.parent) and not _is_source(path.parent):
+            path = path.parent
+        if path.is_dir():
+            inner = path != self.root and _mentions_agent(path / "agent" / "__init__.py")
+            if inner or self.is_agent(path) or _is_source(path):
+                return self.label(path), None
+            inside = self._children(path)
+            message = f"{who} names {name}, which contains no agent: {self._missing_files(path)}"
+            suggestions = [self.label(agent) for agent in inside] or self._similar(name)
+        elif _MODULE.fullmatch(name) and not name.endswith(".py"):
+            return name, None
+        else:
+            message = f"{who} names {name}, which is neither a directory, a file nor a dotted module"
+            suggestions = self._similar(name)
+        hint = WHAT_IS_AN_AGENT
+        if (module := name.partition(":")[0]) != name and self.named(module, who, file)[0] is not None:
+            hint = f"Write it without `{name.removeprefix(module)}`: `{module}`."
+        elif suggestions:
+            hint = f"Did you mean {' or '.join(suggestions[:5])}?\n{hint}"
+        return None, Problem(code="agent-not-found", message=message, hint=hint, file=file)
+
+    def _module_or_file(self, file: Path) -> str:
+        """A file in a package as a dotted module, so that it can import what is beside it; else its path."""
+        top = next(folder for folder in file.parents if not (folder / "__init__.py").is_file())
+        if file.parent == top or top not in {self.root, self.root / "src"}:
+            return self.label(file)
+        return ".".join(file.relative_to(top).with_suffix("").parts)
+
+    def _missing_files(self, directory: Path) -> str:
+        """Why the files of a directory are not an agent."""
+        sources = [directory / name for name in _SOURCES if (directory / name).is_file()]
+        if not sources:
+            return f"it has neither {' nor '.join(_SOURCES)}, and no root_agent.yaml"
+        return "; ".join(map(self.lacking, sources))
+
+    def lacking(self, source: Path) -> str:
+        """A message that a source file defines no `root_agent`, with the name of an agent that it does define."""
+        label = plain(self.label(source))
+        other = _OTHER_NAME.search(_source_of(source))
+        return f"{label} defines no `root_agent`" + (f" (its agent is named `{other[1]}`)" if other else "")
+
+    def _similar(self, name: str) -> list[str]:
+        labels = {self.label(agent): agent.name for agent in self.everywhere}
+        last = PurePosixPath(name).name
+        close = difflib.get_close_matches(last, labels.values(), n=5, cutoff=0.6)
+        return [label for label, folder in labels.items() if folder in close] or list(labels)[:5]
+
+    def agent_of(self, file: LoadedFile) -> AgentChoice | NoChoice:
+        """The agent of a file by app name, else the nearest one."""
+        directory = (self.root / file.path).parent
+        # The app's name of a dataset's cases is that of every project of agents-cli.
+        of_dataset = any(case.dataset_case is not None for case in file.cases)
+        by_name = None if of_dataset else self._by_app_name(file, directory)
+        return by_name or self._by_manifest(directory) or self._nearest(directory)
+
+    def _by_manifest(self, directory: Path) -> AgentChoice | None:
+        """The agent that the nearest manifest of agents-cli names."""
+        for folder in self._upwards(directory):
+            text = _source_of(folder / MANIFEST)
+            if text or _AGENTS_CLI.search(_source_of(folder / "pyproject.toml")):
+                named = _AGENT_DIRECTORY.search(text or _source_of(folder / "pyproject.toml"))
+                agent = folder / (named[1] if named else "app")
+                if self.is_agent(agent):
+                    return AgentChoice(path=self.label(agent), reason="agent_directory of the agents-cli project")
+                return None
+        return None
+
+    def _by_app_name(self, file: LoadedFile, directory: Path) -> AgentChoice | NoChoice | None:
+        names = {case.session_input.app_name for case in file.cases if case.session_input is not None}
+        matches: dict[Path, str] = {}
+        for name in sorted(names):
+            if name in {"", ".", ".."} or "/" in name or "\\" in name or "\0" in name:
+                continue
+            for agent in self._with_name(name, directory):
+                matches[agent] = name
+        if not matches:
+            return None
+        if len(matches) == 1:
+            [(agent, name)] = matches.items()
+            return AgentChoice(path=self.label(agent), reason=f"session_input.app_name `{plain(name)}` names it")
+        return NoChoice(
+            code="agent-ambiguous",
+            directory=self.label(directory),
+            candidates=tuple(self.label(agent) for agent in matches),
+            what="session_input.app_name names",
+        )
+
+    def _with_name(self, name: str, directory: Path) -> Sequence[Path]:
+        """The agent directories with a name: the nearest one above the file, else all in the repository."""
+        for folder in self._upwards(directory):
+            for candidate in (folder, *self._children(folder)):
+                if candidate.name == name and candidate != self.root and self.is_agent(candidate):
+                    return [candidate]
+        return [agent for agent in self.everywhere if agent.name in {name, f"{name}.py"}]
+
+    def _nearest(self, directory: Path) -> AgentChoice | NoChoice:
+        for folder in self._upwards(directory):
+            if self.is_agent(folder):
+                return AgentChoice(path=self.label(folder), reason="the eval file is inside this agent's directory")
+            agents = self._children(folder)
+            if len(agents) == 1:
+                place = self.label(folder)
+                return AgentChoice(
+                    path=self.label(agents[0]),
+                    reason=f"the only agent in {'the root' if place == '.' else place}",
+                )
+            if agents:
+                return NoChoice(
+                    code="agent-ambiguous",
+                    directory=self.label(directory),
+                    candidates=tuple(self.label(agent) for agent in agents),
+                    what=f"in {'the root' if folder == self.root else self.label(folder)} there are",
+                )
+        if len(self.everywhere) == 1:
+            return AgentChoice(path=self.label(self.everywhere[0]), reason="the only agent in the repository")
+        return NoChoice(
+            code="agent-not-found",
+            directory=self.label(directory),
+            candidates=tuple(self.label(agent) for agent in self.everywhere),
+        )
+
+    def _upwards(self, directory: Path) -> Iterator[Path]:
+        for folder in (directory, *directory.parents):
+            yield folder
+            if folder == self.root:
+                return
+
+    def _children(self, folder: Path) -> tuple[Path, ...]:
+        """The agents directly in a folder and in its `src` and `agents`, cached."""
+        if folder not in self._agents_in:
+            self._agents_in[folder] = tuple(self._list_children(folder))
+        return self._agents_in[folder]
+
+    def _list_children(self, folder: Path) -> Iterator[Path]:
+        for container in (folder, *(folder / name for name in _CONTAINERS)):
+            try:
+                # Unlike DirEntry.is_dir(), Path.is_dir() returns False for links to themselves.
+                names = sorted(path.name for path in container.iterdir() if path.is_dir())
+            except OSError:
+                continue
+            for name in names:
+                if not name.startswith(".") and name not in _NOT_AGENTS and self.is_agent(container / name):
+                    yield container / name
+
+
+def find_agents(root: Path) -> tuple[list[str], list[str]]:
+    """The agents of a repository, and why files named agent.py define none.
+
+    Args:
+        root: The repository.
+
+    Returns:
+        Directories relative to the root, without agents inside of another one; and clauses.
+    """
+    finder = Finder(root=root.resolve())
+    agents = [finder.label(agent) for agent in finder.everywhere]
+    return agents, [finder.lacking(source) for source in finder.without_agent]
+
+
+def plain(text: str) -> str:
+    """The text on one line without control characters."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in carriable(text))

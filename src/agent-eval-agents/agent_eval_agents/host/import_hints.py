@@ -1,0 +1,123 @@
+"""What to do about an agent that can't be imported: from the exception, and from the files of the repository."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from agent_eval_scoring.core.problem import docs_page
+from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.core.text import first_line
+
+_FIELD = re.compile(r"^(\S.*)\n  (\S.*?) \[type=", re.MULTILINE)
+"""A field of pydantic's text and what is wrong with it, without its value."""
+_UNSET = re.compile(
+    r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b.{0,40}\b(?:not set|unset|missing|required|not defined|must be set)|"
+    r"\b(?:set|missing|export|define)\b.{0,30}?\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b"
+)
+
+
+def essence(message: str) -> str:
+    """The first line of an exception's message; of pydantic's errors also what is wrong with the first fields."""
+    first = first_line(message, 500)
+    found = [(name, text.rstrip(".")) for name, text in _FIELD.findall(message)[:3]]
+    fields = [text if name == first else f"{name}: {text}" for name, text in found]
+    return first_line(f"{first}: {'; '.join(fields)}" if fields else first, 500)
+
+
+def unset_variable_hint(kind: str, message: str, traceback: str | None) -> str | None:
+    """The hint for an environment variable that the agent reads and that the job does not have."""
+    match = _UNSET.search(first_line(message, 500))
+    if kind == "KeyError" and "environ" in (traceback or ""):
+        match = re.fullmatch(r"'(\w+)'", message.strip())
+    if match is None:
+        return None
+    name = next(filter(None, match.groups()))
+    return f"`{name}` is not set in this job: set it, and pass it with `agent-env: +{name}`."
+
+
+def import_hint(kind: str, message: str, traceback: str | None, agent: Path, root: Path) -> str:
+    """The hint for an exception that the import of an agent raised.
+
+    Args:
+        kind: The name of its class.
+        message: Its message.
+        traceback: Its traceback.
+        agent: The agent's directory or file, absolute; or its dotted module.
+        root: The repository.
+    """
+    if (hint := unset_variable_hint(kind, message, traceback)) is not None:
+        return hint
+    if kind == "ModuleNotFoundError":
+        return _missing_module(message, agent, root)
+    if "attempted relative import" in message:
+        parts = (agent.parent / agent.stem).relative_to(root).parts if agent.is_relative_to(root) else ()
+        module = ".".join(parts[parts[:1] == ("src",) :])
+        named = f"`--agent {module}` imports it with the packages above it. Or write" if "." in module else "Write"
+        return (
+            f"ADK imports `{agent.stem}` as a top-level module. {named} the import without `..`: the agent's parent "
+            "directory, the repository's root and `src` are importable."
+        )
+    if place := re.search(r"from '([\w.]+)' \(unknown location\)", message):
+        return (
+            f"`{place[1]}` has no `__init__.py`, so it has no names of its own: add the file, or import from its "
+            f"modules (`from {place[1]}.MODULE import ...`)."
+        )
+    if kind == "FileNotFoundError" and (name := re.search(r": '([^/'][^']*)'$", message)):
+        return (
+            f"`{name[1]}` is looked for where the agent's process starts (`agent-cwd`). In code: "
+            f'`Path(__file__).parent / "{name[1]}"`.'
+        )
+    if "of type coroutine, not an" in message or "of type function, not an" in message:
+        return (
+            "Call the function that makes the agent. If it is asynchronous, name it `get_agent_async` (`async def "
+            "get_agent_async()`), and define no `root_agent`."
+        )
+    if "there is no agent named" in message:
+        return "Write the name of one of these agents after `#` in `--agent` or [agents]."
+    if kind == "LookupError" or "not an ADK agent" in message:
+        return "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."
+    if kind == "SystemExit":
+        return 'Provide what it asks for, or let it exit only as a program: `if __name__ == "__main__":`.'
+    if kind == "PermissionError":
+        page = docs_page("security")
+        return f"As root, the gate starts the agent as another user ({page}): allow others to read the file."
+    if kind == "SyntaxError":
+        return "Fix the file, or run the agent with the Python version that it is written for (`--agent-python`)."
+    if kind in {"ValidationError", "NameError", "AttributeError", "TypeError", "ImportError", "AssertionError"}:
+        return (
+            "Fix the line that the traceback names last, or install the version of the package that it is written for."
+        )
+    return (
+        "The agent must be importable without network access and without secrets; see the traceback. It only gets the "
+        f"job's variables on the default list, and those that `agent-env` adds ({docs_page('agents')})."
+    )
+
+
+def _missing_module(message: str, agent: Path, root: Path) -> str:
+    """The hint for a module that is not found: misspelt, beside the agent, or of a package that is not installed."""
+    match = re.search(r"No module named '([\w.]+)'", message)
+    first, *rest = match[1].split(".") if match else ("",)
+    dotted = () if agent.is_absolute() else str(agent).split(".")
+    folder = root.joinpath(*dotted) if dotted else agent
+    package = next((place / first for place in (folder.parent, root, root / "src") if (place / first).is_dir()), folder)
+    for part in rest if first in {"agent", package.name} else ():
+        if not (package / part).is_dir():
+            place = package.relative_to(root) if package.is_relative_to(root) else package
+            close = nearby(part, _modules(package), 1)
+            return f"{place}/ has no module `{part}`." + (f" Did you mean `{close[0]}`?" if close else "")
+        package /= part
+    if not rest and any((folder / beside).exists() for beside in (f"{first}.py", f"{first}/__init__.py")):
+        return f"ADK imports `{folder.name}` as a package. `{first}` is in it: write `from .{first} import ...`."
+    close = nearby(first, [name for place in (folder, folder.parent, root) for name in _modules(place)], 1, 0.75)
+    guess = f"Did you mean `{close[0]}`, which is in the repository? If not: " if close else ""
+    if first in dotted[:1]:
+        guess += "`--agent` names it: "
+    elif first:
+        guess += f"add the package that provides `{first}` to the agent's requirements. If it is of the repository: "
+    where = "the agent's parent directory, the repository's root and `src` are importable."
+    return f"{guess[:1].upper()}{guess[1:]}{where}"
+
+
+def _modules(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*") if path.suffix == ".py" or path.is_dir())

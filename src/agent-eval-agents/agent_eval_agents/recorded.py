@@ -1,0 +1,407 @@
+"""The driver that answers from a recording, without a process or a model.
+
+A recording is one of these:
+
+- an eval set whose conversations hold an agent's answers, matched by eval id and turn;
+- a result of ADK (`.evalset_result.json`), matched by eval id, run and turn;
+- the recordings.jsonl.gz of an earlier run, matched by case id, run and turn. If the eval file has been moved since,
+  the eval set and the eval id identify the case.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from agent_eval_agents.driver import Driver
+from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
+from agent_eval_scoring.core.content import Content, text_of
+from agent_eval_scoring.core.errors import AgentEvalError
+from agent_eval_scoring.core.files import MAX_RESULTS, read_lines, read_regular
+from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.core.masking import Masker
+from agent_eval_scoring.core.problem import Problem, Severity
+from agent_eval_scoring.core.recording import RECORDINGS, Recording, RunError
+from agent_eval_scoring.core.text import first_line, shorten
+from agent_eval_scoring.evalset.models import EvalCase, LoadedFile
+
+if TYPE_CHECKING:
+    from agent_eval_scoring.evalset.adk_results import AdkCaseResult, AdkSetResult
+
+RECORDED = "recorded:"
+"""Begins the name of a recorded agent: `recorded:FILE`."""
+
+
+class RecordedAgent:
+    """Answers as the recording says (implements `protocol.Agent`)."""
+
+    metrics: None = None
+    """A recording has no code."""
+
+    def __init__(self, source: Path, masker: Masker | None = None) -> None:
+        """Reads nothing yet.
+
+        Args:
+            source: An eval set, a recordings file (`.jsonl` or `.jsonl.gz`), or a directory that holds one.
+            masker: Of what is recorded.
+        """
+        self._source = source
+        self._masker = masker or Masker()
+        # Recordings are kept in a temporary file: 10,000 cases as models would take hundreds of megabytes.
+        self._spool: IO[bytes] | None = None
+        self._index: dict[Key, tuple[int, int]] = {}
+        self._eval_set = False
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Names the driver and the recording."""
+        return {"driver": "recorded", "recording": str(self._source)}
+
+    async def start(self) -> None:
+        """Reads the recording.
+
+        Raises:
+            AgentFailure: The recording is missing or unreadable.
+        """
+        if self._spool is not None:
+            return
+        path = recording_file(self._source)
+        self._eval_set = not holds_runs(path)
+        self._spool = tempfile.TemporaryFile(prefix="agent-eval-")  # noqa: SIM115 - closed by close()
+        try:
+            for keys, data in entries(path):
+                self._index |= dict.fromkeys(keys, (self._spool.tell(), len(data)))
+                self._spool.write(data)
+        except UnusableRecording as error:
+            await self.close()
+            raise AgentFailure(
+                f"The recording {path} can't be used: {error}", kind=FailureKind.IMPORT, hint=error.hint
+            ) from error
+
+    async def open(self, request: SessionRequest) -> Session:
+        """Finds the recording of one run.
+
+        Raises:
+            AgentFailure: The recording does not have that run.
+        """
+        case = f"case `{request.eval_id}`"
+        keys: list[Key] = [(None, request.eval_id, request.run), (None, request.eval_id, None)]
+        if not self._eval_set:
+            case += f" of eval set `{request.eval_set_id}`, run {request.run + 1}"
+            keys = [(None, request.case_id, request.run), (request.eval_set_id, request.eval_id, request.run)]
+        position = next((self._index[key] for key in keys if key in self._index), None)
+        if position is None:
+            raise AgentFailure(
+                f"The recording {self._source} has no {case}",
+                kind=FailureKind.NO_ANSWER,
+                hint="Record the case again, or do not select it.",
+            )
+        assert self._spool is not None
+        offset, length = position
+        self._spool.seek(offset)
+        data = self._masker.json(self._spool.read(length))
+        try:
+            if self._eval_set:
+                turns = _turns(data)
+                return _RecordedSession(self._source, case, turns, None, shows_tool_calls=True, masker=self._masker)
+            recording = Recording.model_validate_json(data)
+        except ValueError as error:
+            raise AgentFailure(
+                f"The recording {self._source} has an invalid {case}: {shorten(str(error), 500)}",
+                kind=FailureKind.NO_ANSWER,
+            ) from error
+        return _RecordedSession(
+            self._source,
+            case,
+            recording.invocations,
+            recording.error,
+            shows_tool_calls=recording.calls_visible,
+            unfinished=recording.unfinished,
+            masker=self._masker,
+        )
+
+    async def close(self) -> None:
+        """Deletes the temporary file."""
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
+        self._index.clear()
+
+
+class _RecordedSession:
+    """One recorded conversation (implements `protocol.Session`)."""
+
+    def __init__(
+        self,
+        source: Path,
+        case: str,
+        turns: list[Invocation],
+        error: RunError | None,
+        *,
+        shows_tool_calls: bool,
+        unfinished: Invocation | None = None,
+        masker: Masker,
+    ) -> None:
+        self._source = source
+        self._masker = masker
+        self._case = case
+        self._turns = turns
+        self._error = error
+        self._unfinished = unfinished
+        self._next = 0
+        self.shows_tool_calls = shows_tool_calls
+        """As the recorded session did; an eval set holds all calls."""
+
+    async def send(self, content: Content, *, timeout: float) -> Invocation:
+        """Returns the next turn at once; the timeout is ignored.
+
+        Raises:
+            AgentFailure: The recorded run failed at this turn; or it has no such turn; or its turn answers another
+                message, because the eval file was changed after the recording.
+        """
+        turn = self._next
+        self._next += 1
+        if turn >= len(self._turns):
+            if self._error is not None:
+                raise _failure(self._error, self._unfinished)
+            raise AgentFailure(
+                f"The recording {self._source} has no turn {turn + 1} of {self._case}",
+                kind=FailureKind.NO_ANSWER,
+                hint="Record the case again.",
+            )
+        recorded = self._turns[turn]
+        message, recorded_message = self._masker.text(text_of(content).strip()), text_of(recorded.user_content).strip()
+        if message and recorded_message and message != recorded_message:
+            raise AgentFailure(
+                f"The recording {self._source} answers another message in turn {turn + 1} of {self._case}: "
+                f"{first_line(recorded_message)!r} instead of {first_line(message)!r}",
+                kind=FailureKind.NO_ANSWER,
+                hint="The eval file was changed after the recording. Record the case again.",
+            )
+        return recorded
+
+    async def close(self) -> None:
+        """Releases the turns."""
+        self._turns = []
+
+
+def _failure(error: RunError, unfinished: Invocation | None) -> AgentFailure:
+    """The recorded failure as it was raised."""
+    kinds = {str(kind): kind for kind in FailureKind}
+    failure = AgentFailure(
+        error.message,
+        kind=kinds.get(error.kind, FailureKind.NO_ANSWER),
+        # A run that the gate stopped (a budget, a signal) says nothing about the agent.
+        owner=Owner.AGENT if error.owner == "agent" else Owner.PROVIDER,
+        traceback=error.traceback,
+        log_tail=error.log_tail,
+        hint=error.hint,
+    )
+    failure.raised, failure.waited, failure.unfinished = error.raised, error.waited, unfinished
+    return failure
+
+
+def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -> list[Problem]:
+    """Reads a recording before anything runs, and finds the cases that can't be matched with it.
+
+    Args:
+        recording: The recording's name for messages.
+        source: An eval set, a recordings file, or a directory that holds one.
+        files: The eval files that it answers.
+
+    Returns:
+        One error if the recording can't be used. Otherwise one error for each case whose id is not in the recordings
+        file and whose eval set and eval id match several cases.
+    """
+    path = recording_file(source)
+    recorded: dict[tuple[str, str], set[str]] = {}
+    try:
+        for [(set_id, eval_id, _), *own], _ in entries(path):
+            recorded.setdefault((str(set_id), eval_id), set()).update(case_id for _, case_id, _ in own)
+    except UnusableRecording as error:
+        message = f"The recording {recording} can't be used: {error}."
+        return [Problem(code="recording-unusable", message=message, hint=error.hint)]
+    if not holds_runs(path):
+        return []  # An eval set answers every case of the same eval id.
+    requested: dict[tuple[str, str], dict[str, LoadedFile]] = {}
+    for file in files:
+        for case in file.cases:
+            key = (file.eval_set.eval_set_id, case.eval_id)
+            requested.setdefault(key, {})[f"{file.path}:{case.eval_id}"] = file
+    problems = []
+    for key, cases in requested.items():
+        recorded_ids = recorded.get(key)
+        # One case here and one in the recording: the file was moved.
+        if recorded_ids is not None and not (len(cases) == 1 and len(recorded_ids) <= 1):
+            candidates = sorted(recorded_ids | cases.keys())
+            problems += [
+                _ambiguous(recording, file, key, candidates)
+                for case_id, file in cases.items()
+                if case_id not in recorded_ids
+            ]
+    return problems
+
+
+def _ambiguous(recording: str, file: LoadedFile, key: tuple[str, str], candidates: Sequence[str]) -> Problem:
+    set_id, eval_id = key
+    return Problem(
+        code="recording-ambiguous",
+        message=f"The recording {recording} can't be matched with the case `{eval_id}` of eval set `{set_id}`: it "
+        f"could belong to {' or '.join(candidates[:5])}.",
+        hint="Record it again, or give each eval set its own id.",
+        file=file.path,
+    )
+
+
+def _turns(data: bytes) -> list[Invocation]:
+    case = EvalCase.model_validate_json(data)
+    if case.conversation is None:
+        raise ValueError("it is a scenario, which has no answers of an agent")
+    if case.final_session_state and case.conversation:
+        case.conversation[-1].session_state = case.final_session_state
+    return case.conversation
+
+
+def _refuse(source: str, root: Path, origin: str) -> Problem | None:
+    """See `Driver.refuse`."""
+    path = root / source
+    if source and (path.is_file() or (path / RECORDINGS).is_file()):
+        return None
+    wrong = "is not a regular file" if source and path.exists() else "does not exist"
+    wrong = f"holds no {RECORDINGS}" if source and path.is_dir() else wrong
+    return Problem(
+        code="recording-not-found",
+        message=f"{origin} names the recording {source or '(nothing)'}, which {wrong}",
+        hint="Write `recorded:FILE`, where FILE is an eval set or an output directory of an earlier run.",
+    )
+
+
+DRIVER = Driver(
+    prefix=RECORDED,
+    runs_here=False,
+    reads_file=True,
+    repeatable=False,
+    create=lambda spec: RecordedAgent(spec.context.root / spec.source, spec.context.masker),
+    refuse=_refuse,
+    check=lambda source, root, files: check_recording(source, root / source, files),
+)
+
+
+"""The name of a run's recordings in its output directory."""
+
+Key = tuple[str | None, str, int | None]
+"""Eval set id, eval id, run. The recordings of an eval set answer every set and every run: both are None. A case id is
+written as an eval id without an eval set. The results of ADK have an eval id and a run."""
+
+
+class UnusableRecording(AgentEvalError):
+    """A file that is not a recording, or can't be read. The message is a clause without a full stop."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+_HINT = "`recorded:FILE` takes an eval set, a result of ADK, or the output directory of an earlier run."
+
+
+def recording_file(source: Path) -> Path:
+    """The file of a recording that may be named by its directory."""
+    return source / RECORDINGS if source.is_dir() else source
+
+
+def holds_runs(path: Path) -> bool:
+    """Whether the file's name is that of a recordings file. Any other file is an eval set."""
+    return path.name.endswith((".jsonl", ".jsonl.gz"))
+
+
+def entries(path: Path) -> Iterator[tuple[list[Key], bytes]]:
+    """The entries of a recording, with their keys: runs, or the cases of an eval set.
+
+    Raises:
+        UnusableRecording: The file is empty, has another format, or can't be read.
+    """
+    empty = True
+    try:
+        for entry in _lines(path) if holds_runs(path) else _cases(path):
+            empty = False
+            yield entry
+    except OSError as error:
+        raise UnusableRecording(first_line(error.strerror or str(error), 500).rstrip("."), _HINT) from error
+    except ValueError as error:
+        raise UnusableRecording(first_line(str(error), 500).rstrip("."), _HINT) from error
+    if empty:
+        raise UnusableRecording("it has no runs" if holds_runs(path) else "it has no cases", "Record it again.")
+
+
+def _lines(path: Path) -> Iterator[tuple[list[Key], bytes]]:
+    """The runs of a recordings file. If a run appears twice it was repeated, and the later line counts."""
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            facts = json.loads(line)
+            set_id, eval_id, run, case_id = facts["eval_set_id"], facts["eval_id"], facts["run"], facts.get("case_id")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            set_id = None
+        if not (isinstance(set_id, str) and isinstance(eval_id, str) and isinstance(run, int)):
+            raise ValueError(f"line {number} is not the recording of a run")
+        keys: list[Key] = [(set_id, eval_id, run)]
+        if isinstance(case_id, str):
+            keys.append((None, case_id, run))
+        yield keys, line
+
+
+def _cases(path: Path) -> Iterator[tuple[list[Key], bytes]]:
+    """The cases of an eval set, each as its JSON text."""
+    data = read_regular(path, MAX_RESULTS)
+    try:
+        cases = json.loads(data.decode("utf-8-sig", "surrogatepass"))["eval_cases"]
+        if not all(isinstance(case["eval_id"], str) for case in cases):
+            raise TypeError("eval_id")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        yield from _converted(data, path.name)
+        return
+    for case in cases:
+        yield [(None, case["eval_id"], None)], json.dumps(case).encode()
+
+
+def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
+    """The cases of an eval set in one of ADK's older formats. Reports precisely what is wrong with any other file."""
+    from agent_eval_scoring.evalset.adk_results import adk_result_value, adk_set_result
+    from agent_eval_scoring.evalset.json import parse_document
+    from agent_eval_scoring.evalset.parse import read_eval_file
+
+    document, problems = parse_document(data, name)
+    result = None if document is None else adk_result_value(document.value)
+    if result is not None:
+        yield from _results(adk_set_result(result))
+        return
+    file = None
+    if document is not None:
+        file, problems = read_eval_file(document, session=None)
+    error = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
+    if error is not None and error.code == "not-an-eval-set":
+        raise UnusableRecording("it is not a recording", f"{_HINT} {error.hint or ''}")
+    if error is not None:
+        line = f" (line {error.line})" if error.line is not None else ""
+        raise UnusableRecording(f"{error.message.rstrip('.')}{line}", error.hint)
+    assert file is not None
+    for case in file.cases.values():
+        yield [(None, case.eval_id, None)], case.model_dump_json(exclude_unset=True).encode()
+
+
+def _results(result: AdkSetResult) -> Iterator[tuple[list[Key], bytes]]:
+    """The conversations of ADK's results as cases. The results of one case are its runs, in order."""
+    runs: dict[str, list[AdkCaseResult]] = {}
+    for case in result.eval_case_results:
+        runs.setdefault(case.eval_id, []).append(case)
+    for eval_id, cases in runs.items():
+        for run, case in enumerate(cases):
+            turns = [turn.actual_invocation for turn in case.eval_metric_result_per_invocation]
+            data = EvalCase(eval_id=eval_id, conversation=turns).model_dump_json(exclude_none=True).encode()
+            every: list[Key] = [(None, eval_id, None)] if len(cases) == 1 else []
+            yield [(None, eval_id, run), *every], data

@@ -1,0 +1,66 @@
+"""The models of a run's output: report, recordings, comparison, decision; and the output directory.
+
+The models of reports are imported when one of them is used: a run starts its agent first, which needs none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from agent_eval_results.data.folder import (
+    BASE,
+    BASE_RECORDINGS,
+    BASELINE_RECORDINGS,
+    DEFAULT,
+    FILES,
+    JOURNAL,
+    JUDGE_REPLIES,
+    LOGS,
+    VIEW_PAGE,
+    InUse,
+    file_in,
+    give_to_owner,
+    link_in,
+    locked,
+    relative,
+    remove_logs,
+    why_unwritable,
+)
+from agent_eval_results.data.origin import (
+    ACCEPT_RULES,
+    CASES_REMOVED,
+    CASES_REPLACED,
+    NO_SECRETS,
+    NOTHING_SCORED,
+    PASS,
+    GateMode,
+    Origin,
+    VerdictValue,
+)
+from agent_eval_scoring.core.reason import Facts, NoMoreRuns, Numbers, Reason
+from agent_eval_scoring.core.recording import RecordedScores, Recording, RunError, ToolUse, Usage, Waited
+
+if TYPE_CHECKING:
+    # What type checkers read; at run time `__getattr__` finds the names.
+    from agent_eval_results.data.causes import *
+    from agent_eval_results.data.comparison import *
+    from agent_eval_results.data.conversation import *
+    from agent_eval_results.data.decision import *
+    from agent_eval_results.data.history import *
+    from agent_eval_results.data.merging import *
+    from agent_eval_results.data.report import *
+    from agent_eval_results.data.stored_lines import *
+
+_MODULES = ("stored_lines", "report", "merging", "causes", "comparison", "conversation", "decision", "history")
+"""Imported in this order when a name is used that is not imported above."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        for module in _MODULES if not name.startswith("_") and name not in _MODULES else ():
+            members = vars(importlib.import_module(f"{__name__}.data.{module}"))
+            if name in members:
+                globals()[name] = members[name]  # so that this function is not called again for it
+                return members[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,264 @@
+"""The base branch's trend: drift, flaky cases, the totals of each run. Pure.
+
+A pull request is compared with the current base branch. If the base gets slightly worse with every merge, no comparison
+detects it. This module therefore compares the newer half of the history with the older half.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from random import Random
+
+from agent_eval_results import (
+    BROKE,
+    PASSED,
+    UNKNOWN,
+    CaseHistory,
+    CaseReport,
+    HistoryRecord,
+    HistoryReport,
+    ModelUsageReport,
+    RunReport,
+    TrendRow,
+)
+from agent_eval_results.data.exact_tests import exact_p, wilson
+from agent_eval_results.data.stored_runs import PassRules, outcome_of, rescored, scores_by_run, stored_runs
+
+ALPHA = 0.01
+"""Significance level of each test. There is one after every merge, on nearly the same records. At this level about one
+of fifteen repositories without any change gets a false alarm within 20 merges; at 0.05 it was more than a third."""
+CASE_ALPHA = 0.01
+"""Significance level of the test of a single case."""
+_BROKE = 0.001
+"""The same for the newest runs of a case if all of them failed: three of 20 are enough if the others passed."""
+_SPLITS = 1000
+"""With more ways to split the records than this, this many are sampled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flakiness:
+    """How often an unchanged case fails on the base branch."""
+
+    failures: int
+    runs: int
+    low: float
+    high: float
+    """95% Wilson interval of the failure rate, 0 to 1."""
+    since: HistoryRecord | None
+    """The record of its first failure that is kept; None if it never failed."""
+    broke: HistoryRecord | None
+    """The record from which on all its runs failed; None if its newest run passed, or none did."""
+
+    @property
+    def rate(self) -> float:
+        """Failures divided by runs; 0 without runs."""
+        return self.failures / self.runs if self.runs else 0.0
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it both passed and failed."""
+        return 0 < self.failures < self.runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseDrift:
+    """A case that passes less often in the newer part of the history."""
+
+    case_id: str
+    older: tuple[int, int]
+    """Passed and all runs."""
+    newer: tuple[int, int]
+    p_value: float
+    """One-sided p-value of the exact test, which assumes that runs of one day are independent."""
+    since: HistoryRecord
+    """The first record of the newer part: the one after its last pass, or the first of the newer half."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """The newer half of the history compared with the older half."""
+
+    older: float | None
+    newer: float | None
+    """Pass rates, mean over the cases with runs in both halves, 0 to 1; None if there are none."""
+    p_value: float | None
+    """One-sided p-value of the drop if the records are exchangeable. Permuting whole records accounts for days
+    that are bad for all cases. None with fewer than 9 records: no order of them is significant at ALPHA."""
+    since: HistoryRecord | None
+    """The first record of the newer half."""
+    cases: tuple[CaseDrift, ...]
+    """Cases whose newest runs all failed, or with a p-value of at most CASE_ALPHA, the smallest first."""
+
+    @property
+    def worse(self) -> bool:
+        """Whether the base branch got worse as a whole."""
+        return self.p_value is not None and self.p_value <= ALPHA
+
+
+def flakiness(history: HistoryReport, case: CaseHistory, rules: PassRules | None = None) -> Flakiness:
+    """How often a case of the history fails. An error of the agent is a failure.
+
+    Args:
+        history: The base branch's history.
+        case: One of its cases.
+        rules: The rules to rescore its runs with; None for the stored outcomes.
+    """
+    stored = stored_runs(history, case) if rules is None else rescored(history, case, rules)
+    runs = [run for run in stored if run.outcome != UNKNOWN]
+    failed = [run for run in runs if run.outcome != PASSED]
+    low, high = wilson(len(failed), len(runs))
+    since = history.records[failed[0].record] if failed else None
+    last = max((at for at, run in enumerate(runs, 1) if run.outcome == PASSED), default=len(runs))
+    broke = history.records[runs[last].record] if last < len(runs) else None
+    return Flakiness(failures=len(failed), runs=len(runs), low=low, high=high, since=since, broke=broke)
+
+
+def drift(history: HistoryReport, *, seed: int = 0) -> Drift:
+    """Compares the newer half of the records with the older half.
+
+    The statistic is the mean drop of the pass rate over the cases. The p-value is from a permutation test over all
+    splits of the records into halves (with more than 1,000, from 1,000 seeded ones and the observed one).
+    """
+    count = len(history.records)
+    half = count // 2
+    cases = {case.case_id: _by_record(case, count) for case in history.cases}
+    named = []
+    for case_id, records in cases.items():
+        last = max((at for at, (passed, _) in enumerate(records, 1) if passed), default=half)
+        for start, alpha in ((last, _BROKE), (half, CASE_ALPHA)):
+            older, newer = _sum(records[:start]), _sum(records[start:])
+            p_value = exact_p(newer[1] - newer[0], newer[1], older[1] - older[0], older[1])
+            if p_value <= alpha:
+                since = history.records[start]
+                named.append(CaseDrift(case_id=case_id, older=older, newer=newer, p_value=p_value, since=since))
+                break
+    rates, suite_p = _suite(list(cases.values()), count, half, seed)
+    return Drift(
+        older=rates[0] if rates else None,
+        newer=rates[1] if rates else None,
+        p_value=suite_p,
+        since=history.records[half] if rates else None,
+        cases=tuple(sorted(named, key=lambda case: (case.p_value, case.case_id))),
+    )
+
+
+def _by_record(case: CaseHistory, count: int) -> list[tuple[int, int]]:
+    """Passed and all runs, record by record."""
+    passed, runs = [0] * count, [0] * count
+    for record, outcome in zip(map(int, case.records.split()), case.outcomes, strict=True):
+        if outcome != UNKNOWN:
+            runs[record] += 1
+            passed[record] += outcome == PASSED
+    return list(zip(passed, runs, strict=True))
+
+
+def _sum(records: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    return sum(passed for passed, _ in records), sum(runs for _, runs in records)
+
+
+def _suite(
+    cases: Sequence[Sequence[tuple[int, int]]], count: int, half: int, seed: int
+) -> tuple[tuple[float, float] | None, float | None]:
+    """Pass rates of both halves and the p-value of their difference."""
+    if not half or not cases:
+        return None, None
+    import numpy as np
+
+    table = np.array(cases, dtype=np.float64)
+    splits = _splits(count, half, seed)
+    older = np.zeros((count, len(splits)))
+    for column, records in enumerate(splits):
+        older[list(records), column] = 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        before = (table[:, :, 0] @ older) / (table[:, :, 1] @ older)
+        after = (table[:, :, 0] @ (1 - older)) / (table[:, :, 1] @ (1 - older))
+    both = ~(np.isnan(before) | np.isnan(after))  # Excludes cases without runs in one of the halves.
+    counts = both.sum(axis=0)
+    if not counts[0]:
+        return None, None
+    drops = np.where(both, before - after, 0.0).sum(axis=0) / np.maximum(counts, 1)
+    rates = float(before[both[:, 0], 0].mean()), float(after[both[:, 0], 0].mean())
+    as_much = int((drops >= drops[0] - 1e-12).sum())
+    enough = 1 / math.comb(count, half) <= ALPHA
+    return rates, as_much / len(splits) if enough else None
+
+
+def _splits(count: int, half: int, seed: int) -> list[tuple[int, ...]]:
+    """Ways to choose the older records, the observed one first."""
+    if math.comb(count, half) <= _SPLITS:
+        return list(combinations(range(count), half))
+    random = Random(seed)  # noqa: S311 - a permutation test, no secret
+    return [tuple(range(half)), *(tuple(random.sample(range(count), half)) for _ in range(_SPLITS))]
+
+
+def trend_row(report: RunReport, record: HistoryRecord) -> TrendRow:
+    """The totals of a run of the base branch.
+
+    Args:
+        report: The run.
+        record: Its record in the history.
+    """
+    words = [_outcome(case) for case in report.cases]
+    judged = [run for case in report.cases for run in case.runs if run.status in {"passed", "failed"}]
+    runs = [run for run in judged if not run.replayed]
+    counts = [(run.usage.input_tokens, run.usage.output_tokens) for run in runs]
+    tokens = [(sent or 0) + (received or 0) for sent, received in counts if (sent, received) != (None, None)]
+    seconds = sorted(run.duration for run in runs)
+    return TrendRow(
+        **dict(record),
+        scoring_version=report.scoring_version,
+        cases=len(report.cases),
+        passed=words.count("passed"),
+        failed=words.count("failed"),
+        broke=words.count("broke"),
+        quarantined=words.count("quarantined"),
+        unknown=words.count("unknown"),
+        means=_means(report.cases),
+        p50=_percentile(seconds, 0.5),
+        p95=_percentile(seconds, 0.95),
+        tokens=round(sum(tokens) / len(tokens), 1) if tokens else None,
+        cost=_cost(report.model_usage),
+        suite=suite_hash(report.cases),
+        judges=sorted({metric.judge for case in report.cases for metric in case.metrics if metric.judge}),
+        adk=",".join(sorted({value for name, value in report.provenance.items() if name.partition(" ")[0] == "adk"})),
+    )
+
+
+def suite_hash(cases: Sequence[CaseReport]) -> str:
+    """Hash of which cases were run, and of their messages and expectations."""
+    digest = hashlib.sha256()
+    for case_id, fingerprint in sorted((case.case_id, case.fingerprint) for case in cases):
+        digest.update(f"{case_id}\0{fingerprint}\0".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:16]
+
+
+def _outcome(case: CaseReport) -> str:
+    if case.status in {"errored", "not_run"}:
+        return "unknown"
+    if case.status in {"passed", "quarantined"}:
+        return case.status
+    scores = scores_by_run(case)
+    broke = any(outcome_of(run, scores.get(run.run, {}), None) == BROKE for run in case.runs)
+    return "broke" if broke else "failed"
+
+
+def _means(cases: Sequence[CaseReport]) -> dict[str, float]:
+    scores: dict[str, list[float]] = {}
+    for case in cases:
+        for metric in case.metrics:
+            if metric.gates and metric.score is not None and math.isfinite(metric.score):
+                scores.setdefault(metric.name, []).append(metric.score)
+    return {name: round(sum(values) / len(values), 4) for name, values in scores.items()}
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float | None:
+    return round(ordered[math.ceil(share * len(ordered)) - 1], 3) if ordered else None
+
+
+def _cost(usage: Sequence[ModelUsageReport]) -> float | None:
+    costs = [entry.cost for entry in usage if entry.cost is not None]
+    return round(sum(costs), 6) if costs else None

@@ -1,0 +1,44 @@
+"""What each case is to the gate, and what a run is: the decision, its cause and what to do next. Pure.
+
+This is the only place that derives it: from the verdict, the mode, the statistics, the comparison and the statuses. It
+takes a report, so that results of older versions have outcomes, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from agent_eval_results.data.outcome import RunOutcome
+from agent_eval_results.outcome._cases import (
+    NEVER_RAN,
+    Cause,
+    Groups,
+    Lookups,
+    Outcome,
+    Trend,
+    causes,
+    change_counts,
+    has_cause,
+    has_crashed,
+    has_timed_out,
+    is_unanswered,
+    log_of,
+    never_ran,
+    shown_word,
+)
+from agent_eval_results.outcome._headline import further_reasons, headline_of
+from agent_eval_results.outcome._steps import again_helps, can_accept, next_of
+
+
+def run_outcome(found: Lookups) -> RunOutcome:
+    """What a run is to a reader."""
+    report, outcomes = found.report, found.outcomes.values()
+    return RunOutcome(
+        verdict=report.verdict,
+        exit_code=report.exit_code,
+        standings=dict(Counter(outcome.standing for outcome in outcomes)),
+        blocking=sum(outcome.blocks for outcome in outcomes),
+        counting=sum(outcome.counts for outcome in outcomes),
+        headline=headline_of(found),
+        next=next_of(found),
+    )

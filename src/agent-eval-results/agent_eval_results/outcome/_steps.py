@@ -1,0 +1,248 @@
+"""What to do next, as codes with data: a step for each sentence."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from agent_eval_results import (
+    CASES_REMOVED,
+    CASES_REPLACED,
+    NO_SECRETS,
+    NOT_COMPARED,
+    SHARD_MISSING,
+    WITHOUT_KEY,
+    CaseReport,
+    CauseReport,
+    Place,
+    Reason,
+    RunReport,
+)
+from agent_eval_results.outcome._cases import NEVER_RAN, Cause, Lookups, behind, change_counts, has_cause
+
+_REFUSED = re.compile(r"[(]HTTP 40[13][)]")
+_OUTAGE = "provider-unavailable"
+_OF_THE_CASE = frozenset(
+    {
+        *("needs-reference", "no-reference-text", "no-facts", "needs-scenario", "persona-template-failed"),
+        *(
+            "no-rubrics",
+            "duplicate-rubric",
+            "calls-not-visible",
+            "state-not-visible",
+            "inner-calls-not-visible",
+            "responses-not-visible",
+            "too-long",
+            "too-deep",
+        ),
+    }
+)
+"""Why a metric has no score that another run would not have either."""
+_REMEDIES: Mapping[str, str] = {
+    **dict.fromkeys(_OF_THE_CASE, "change-case"),
+    "run-timeout": "raise-run-timeout",
+    "budget": "raise-budget",
+    **dict.fromkeys((WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"), "give-key"),
+    "server-refused": "give-credentials",
+    "no-key": "give-working-key",
+    "judge-invalid-request": "fix-judge-model",
+    "simulator-invalid-request": "fix-simulator-model",
+    "judge-replay-miss": "record-judge",
+    "tool-not-replayable": "run-tool-live",
+    "unreported": "drop-policy",
+    "fail-fast": "fix-failed-case",
+}
+"""What to do about cases without a result, by the cause. For every other cause: run the job again."""
+_TAPES = frozenset(
+    {
+        *("tool-tape-missing", "tool-tape-stale", "tool-not-recorded", "model-not-recorded", "model-calls-left"),
+        *("simulator-replay-miss", "tape-changed"),
+    }
+)
+"""Causes that end when the tapes are what the agent does."""
+_RESTORE = {CASES_REMOVED: "restore-cases", CASES_REPLACED: "restore-contents"}
+_NO_VERDICT = frozenset({"run-ended-otherwise", SHARD_MISSING, NOT_COMPARED})
+
+
+def next_of(found: Lookups) -> list[Reason]:
+    """What to do next, in the order in which to do it."""
+    match found.report.verdict:
+        case "invalid":
+            return [_fix_problems(found.report)]
+        case "inconclusive":
+            return list(_undecided(found))
+        case "failed":
+            return list(_failed(found))
+    return list(_passed(found))
+
+
+def can_accept(found: Lookups) -> bool:
+    """Whether cases fail by what the agent did, so that it may be the new expectation."""
+    failing = [*found.groups.worse, *found.groups.failed]
+    lacking = {case.case_id for case in failing if any(run.lost_toolsets for run in case.runs)}
+    return any(case.status == "failed" and not has_cause(case) and case.case_id not in lacking for case in failing)
+
+
+def again_helps(found: Lookups) -> bool:
+    """Whether cases without a result may have one in another run of the same, unlike what no tape answers."""
+    return (
+        bool(found.report.totals.not_run)
+        or not found.errors
+        or any(cause.kind not in {*_TAPES, *_OF_THE_CASE, "judge-replay-miss"} for cause in found.errors)
+    )
+
+
+def _fix_problems(report: RunReport) -> Reason:
+    errors = [problem for problem in report.problems if problem.severity == "error"]
+    if not errors:
+        return Reason.of("run-failed-job")
+    place = next((problem for problem in errors if problem.file), errors[0])
+    return _at("fix-problem", place.file, place.line, more_errors=len(errors) - 1)
+
+
+def _at(code: str, file: str | None, line: int | None, more_errors: int = 0) -> Reason:
+    """A step with the line to fix, as far as it is known."""
+    facts = {"file": file, "line": line, "more_errors": more_errors}
+    return Reason(code=code, data={name: value for name, value in facts.items() if value})
+
+
+def _undecided(found: Lookups) -> Iterator[Reason]:
+    report = found.report
+    reasons = {reason.code: reason for reason in report.reasons}
+    if report.shard is not None and not any(reason.data.get("count") for reason in report.reasons):
+        yield Reason.of("merge-decides")
+    elif NO_SECRETS in reasons:
+        is_fork = reasons[NO_SECRETS].data.get("is_fork", True)
+        yield Reason.of("approve-with-secrets" if is_fork else "give-dependabot-key")
+    elif report.totals.errored or report.totals.not_run:
+        yield from _about_unjudged(found)
+    elif "recorded-answers" in reasons:
+        yield Reason.of("record-answers")
+    elif "thin-base" in reasons:
+        yield Reason.of("run-base-more")
+    elif report.decision is not None and report.decision.outcome == "inconclusive" and _OUTAGE not in reasons:
+        lacks = {case.lacks for case in report.decision.cases if case.word == "suspicious"}
+        yield Reason.of("compare-answers", remedy="limit" if "limit" in lacks else "again")
+    else:
+        codes = [code for reason in report.reasons if (code := behind(reason)["code"])]
+        yield Reason.of(_REMEDIES.get(codes[0], "run-again") if codes else "run-again")
+
+
+def _about_unjudged(found: Lookups) -> Iterator[Reason]:
+    report, errors = found.report, found.errors
+    codes = [_code(cause) for cause in errors for _ in cause.cases]
+    codes += [case.reason.code if case.reason else "" for case in report.cases if case.status == "not_run"]
+    counts = Counter(codes)
+    common = max(codes, key=codes.count)
+    # A setting to change comes with a new run, which is all that the others need.
+    remedies = dict.fromkeys(_REMEDIES.get(code, "") for code, _ in counts.most_common() if code not in _TAPES)
+    tapes = [code for code in counts if code in _TAPES]
+    if tapes:
+        yield from _record_again(report, max(tapes, key=codes.count), sum(counts[code] for code in tapes))
+    yield from (Reason.of(remedy) for remedy in remedies if remedy)
+    if not tapes and not any(remedies):
+        yield Reason.of("run-again")
+    if report.is_for_merge and any(cause.kind == common and cause.owner == "provider" for cause in errors):
+        yield Reason.of("not-caused-here")
+
+
+def _code(cause: Cause) -> str:
+    if cause.kind == "server-unavailable" and _REFUSED.search(cause.message):
+        return "server-refused"
+    return "no-key" if cause.no_key else cause.kind
+
+
+def _record_again(report: RunReport, code: str, count: int) -> Iterator[Reason]:
+    models = report.options.get("replay") in {"all", "missing-live"}
+    if code == "tape-changed":
+        accepting = report.rule_changes is not None and not report.rule_changes.unread
+        yield Reason.of("run-with-model", count=count, needs_accepting=accepting)
+        return
+    yield Reason.of("record-cases" if models else "record-tools", count=count, kind=code)
+    if models and report.is_for_merge:
+        yield Reason.of("accept-tapes", count=count)
+
+
+def _failed(found: Lookups) -> Iterator[Reason]:
+    report, groups = found.report, found.groups
+    failing = [*groups.worse, *groups.failed]
+    first = report.reasons[0].code if report.reasons else ""
+    rules = report.rule_changes
+    if first in _NO_VERDICT:
+        yield Reason.of("run-failed-job")
+        return
+    if rules is not None and (first in _RESTORE or (rules.only_here and rules.decides == "base")):
+        yield Reason.of(_RESTORE.get(first, "meet-rules"))
+        return
+    dead = next((cause for cause in found.crashes if cause.kind in NEVER_RAN and cause.cases[0] in failing), None)
+    if dead is not None:
+        yield _at("follow-hint" if dead.advice else "fix-error", dead.file, dead.line)
+        return
+    yield _look(found, failing)
+    if others := _unexplained(report, failing):
+        yield Reason.of("look-at-others", cases=[others[0].case_id], count=len(others))
+    if can_accept(found):
+        yield Reason.of("accept-answers")
+
+
+def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
+    report = found.report
+    causes = _causes(report, failing)
+    toolset = next((lost.toolset for case in failing for run in case.runs for lost in run.lost_toolsets), None)
+    if toolset is not None:
+        return Reason.of("find-tools", subject=toolset)
+    if places := _places(causes):
+        return Reason.of("look-at-places", places=places, one_of=any(cause.one_of for cause in causes))
+    if raised := next((cause.data.place for cause in causes if cause.code == "exception"), None):
+        return Reason.of("look-at-line", places=[raised])
+    if cases := [*failing, *found.groups.still]:
+        shown = next((cause.example.case_id for cause in _causes(report, cases[:1])), "")
+        example = next((case for case in cases if case.case_id == shown), cases[0])
+        return Reason.of("look-at-case", cases=[example.case_id], total=len(failing))
+    return Reason.of("read-reasons" if len(report.reasons) > 1 else "read-headline")
+
+
+def _unexplained(report: RunReport, failing: Sequence[CaseReport]) -> list[CaseReport]:
+    """The cases without a cause, if others have one that is shown by a place."""
+    causes = _causes(report, failing)
+    if not any(cause.changed_here or cause.code == "exception" for cause in causes):
+        return []
+    explained = {case_id for cause in causes for case_id in cause.cases}
+    return [case for case in failing if case.case_id not in explained]
+
+
+def _places(causes: Sequence[CauseReport]) -> list[Place]:
+    """The places that the pull request changes, of these causes."""
+    places: list[Place] = []
+    for cause in causes:
+        for place in cause.changed_here[: None if cause.one_of else 1]:
+            if place not in places:
+                places.append(place)
+    return places
+
+
+def _causes(report: RunReport, cases: Sequence[CaseReport]) -> list[CauseReport]:
+    ids = {case.case_id for case in cases}
+    return [cause for cause in report.causes if not ids.isdisjoint(cause.cases)]
+
+
+def _passed(found: Lookups) -> Iterator[Reason]:
+    report, groups, rules = found.report, found.groups, found.report.rule_changes
+    if rules is not None and rules.only_here and rules.decides == "head":
+        yield Reason.of("undo-looser-rules", count=len(rules.only_here))
+    elif count := (rules.removed_cases if rules is not None else 0) or change_counts(report.comparison)["removed"]:
+        removed = rules.removed if rules is not None else []
+        is_whole = bool(removed) and all(file.removed == file.base for file in removed)
+        yield Reason.of("check-removed", count=count, files=[file.file for file in removed], is_whole=is_whole)
+    elif report.gate == "advisory" and (groups.worse or groups.failed):
+        yield Reason.of("look-before-merge")
+    elif groups.worse:
+        yield Reason.of("look-at-suspected", cases=[groups.worse[0].case_id])
+    elif report.reasons:
+        yield Reason.of("nothing-shown")
+    else:
+        failed = report.baseline is not None and report.baseline.status == "fetch-failed"
+        yield Reason.of("nothing-compared" if failed else "nothing")
+        if groups.flaky:
+            yield Reason.of("flaky", count=len(groups.flaky))

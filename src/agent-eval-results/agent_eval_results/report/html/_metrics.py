@@ -1,0 +1,169 @@
+"""The metrics of a case with their evidence and the judges' votes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agent_eval_results import CaseReport, MetricReport, Reason, RunScore
+from agent_eval_results.data.stored_runs import stored_runs
+from agent_eval_results.report.html._packing import json_value, number, shown
+from agent_eval_results.report.html._source import CaseDetail, Facts
+from agent_eval_results.report.phrases import metric_base_notes
+
+_NAME, _LINE, _SIDE = 500, 2_000, 20_000
+_VOTES = frozenset({"judgements", "judgements_left_out"})
+"""Details that are shown as votes."""
+
+
+def case_metrics(facts: Facts, case: CaseReport, detail: CaseDetail) -> list[dict[str, Any]]:
+    """The metrics of a case, with the scores of all its runs on both sides."""
+    notes = metric_base_notes(facts.change(case.case_id), facts.view.branch)
+    bases = base_scores(facts, case)
+    scores = _scores(facts, case)
+    return [
+        _metric(metric, scores[metric.name], bases.get(metric.name), notes.get(metric.name), detail)
+        for metric in case.metrics
+    ]
+
+
+def base_scores(facts: Facts, case: CaseReport) -> dict[str, float]:
+    """The score on the base branch by metric: compared ones, else means of stored runs with the same options."""
+    scores: dict[str, float] = {}
+    history = facts.history_of(case)
+    if history is not None and facts.history is not None:
+        runs = stored_runs(facts.history, history)
+        for metric in case.metrics:
+            key = metric.name, metric.fingerprint
+            stored = [run.scores[key] for run in runs if key in run.scores]
+            if stored:
+                scores[metric.name] = sum(stored) / len(stored)
+    change = facts.change(case.case_id)
+    for compared in change.metrics if change is not None else ():
+        if compared.score.base is not None:
+            scores[compared.name] = compared.score.base
+    return scores
+
+
+def _metric(
+    metric: MetricReport,
+    scores: Iterable[tuple[str, RunScore]],
+    base: float | None,
+    note: str | None,
+    detail: CaseDetail,
+) -> dict[str, Any]:
+    return {
+        "name": shown(metric.name, _NAME),
+        "score": number(metric.score),
+        "threshold": number(metric.threshold),
+        "direction": metric.direction,
+        "status": metric.status,
+        "blocking": metric.blocking,
+        "judge": shown(metric.judge, _NAME) or None,
+        "reason": reason_of(metric.reason, detail),
+        "base": number(base),
+        "delta": None if base is None or metric.score is None else number(metric.score - base),
+        "note": shown(note, _LINE),
+        "runs": [_score(key, score, detail) for key, score in scores],
+    }
+
+
+def _scores(facts: Facts, case: CaseReport) -> Mapping[str, Sequence[tuple[str, RunScore]]]:
+    """The scores of each metric with the keys of their runs, on both sides."""
+    base_id = facts.base_id(case.case_id)
+    sides: Sequence[tuple[str, Iterable[CaseReport]]] = (
+        ("head", [case]),
+        ("confirm", facts.confirmations.get(case.case_id, ())),
+        ("base", facts.base_runs.get(base_id, ())),
+    )
+    scores: dict[str, list[tuple[str, RunScore]]] = {}
+    for side, parts in sides:
+        for part in parts:
+            for metric in part.metrics:
+                scores.setdefault(metric.name, []).extend((f"{side}:{score.run}", score) for score in metric.runs)
+    return scores
+
+
+def reason_of(reason: Reason | None, detail: CaseDetail) -> dict[str, str] | None:
+    """A reason as the page shows it; without the words of `scores` only its code."""
+    if reason is None:
+        return None
+    return {"code": shown(reason.code, _NAME), "message": shown(reason.message, _LINE) if detail.words else ""}
+
+
+def _score(key: str, score: RunScore, detail: CaseDetail) -> dict[str, Any]:
+    judgements = _dicts(score.details.get("judgements")) if score.details else []
+    agreements = [
+        value for item in judgements if isinstance(value := item.get("agreement"), int | float) and value is not None
+    ]
+    rest = {name: value for name, value in score.details.items() if name not in _VOTES}
+    return {
+        "key": key,
+        "score": number(score.score),
+        "status": score.status,
+        "reason": reason_of(score.reason, detail),
+        "turn_scores": [number(value) for value in score.turn_scores],
+        "evidence": _evidence(score) if detail.words else [],
+        "votes": [vote for item in judgements for vote in _votes(item)] if detail.words else [],
+        "rubrics": [_rubric(item) for item in judgements if item.get("subject")] if detail.words else [],
+        "agreement": number(sum(agreements) / len(agreements)) if agreements else None,
+        "close": any(item.get("close") is True for item in judgements),
+        "details": json_value(rest, _LINE) if rest and detail.words else {},
+    }
+
+
+def _evidence(score: RunScore) -> list[dict[str, Any]]:
+    return [
+        {
+            "turn": item.turn,
+            "score": number(item.score),
+            "user": shown(item.user, _LINE),
+            "expected": shown(item.expected, _SIDE),
+            "actual": shown(item.actual, _SIDE),
+            "why": [shown(line.message, _LINE) for line in item.why],
+        }
+        for item in score.evidence
+    ]
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    """The objects of a list in `details`, which may come from an untrusted file."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _votes(judgement: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    subject = judgement.get("subject")
+    for vote in _dicts(judgement.get("votes")):
+        verdict = _text(vote.get("verdict"))
+        yield {
+            "turn": _turn(judgement),
+            "verdict": verdict or None,
+            "score": _score_of(judgement) if verdict and verdict == _text(judgement.get("verdict")) else None,
+            "text": _text(vote.get("rationale")),
+            "rubric": _text(subject) or None,
+        }
+
+
+def _rubric(judgement: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": _text(judgement.get("subject")),
+        "text": _text(judgement.get("verdict")),
+        "score": _score_of(judgement),
+        "turn": _turn(judgement),
+        "agreement": number(value) if isinstance(value := judgement.get("agreement"), int | float) else None,
+        "close": judgement.get("close") is True,
+    }
+
+
+def _turn(judgement: Mapping[str, Any]) -> int | None:
+    turn = judgement.get("turn")
+    return turn if isinstance(turn, int) else None
+
+
+def _score_of(judgement: Mapping[str, Any]) -> float | str | None:
+    score = judgement.get("score")
+    return number(score) if isinstance(score, int | float) else None
+
+
+def _text(value: object) -> str:
+    return shown(str(value), _LINE) if value is not None else ""

@@ -1,0 +1,212 @@
+"""Writes report.html: one file without dependencies, as a stream, in at most the size that it may have.
+
+The page's own script and style are joined from the files of this package. No build step, no dependency, and not
+minified: a reader of the page's source sees what it does. Only what documents types is left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import html
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+
+from agent_eval_results import CaseReport
+from agent_eval_results.report.html._case import PageCase, RemovedCase
+from agent_eval_results.report.html._index import Index
+from agent_eval_results.report.html._packing import dumped, packed, shown
+from agent_eval_results.report.html._source import CaseDetail, Detail, Facts, PageSource, Plan, plans
+from agent_eval_results.report.html._static import static_part
+from agent_eval_scoring.core.files import replacing
+from agent_eval_scoring.core.process import collector_paused, naming
+
+MEGABYTE = 1_000_000
+_BLOCK_CASES, _BLOCK_BYTES = 50, 512 * 1024
+_SAMPLE = 80
+"""At least so many cases are there to estimate the size from, and fewer than twice as many."""
+_Head = Callable[[CaseDetail], bytes]
+"""The beginning of the page by how much it shows of cases that need attention."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The page that was written."""
+
+    level: int
+    """The step of `plans`: 0 for everything."""
+    size: int
+    """Bytes."""
+
+
+def write_page(path: Path, source: PageSource, detail: Detail = "full", size: int = 15 * MEGABYTE) -> Written:
+    """Writes the page, as rich as its size allows. The same report gives the same bytes.
+
+    Args:
+        path: The file.
+        source: What the page is made of.
+        detail: The setting `report`, except `off`.
+        size: Bytes that the file may have (`view --size`).
+
+    Raises:
+        OSError: The disk is full, for example. After any error, a page that was there is as it was.
+    """
+    steps = plans(detail)
+    facts = Facts(source)
+    head = functools.cache(functools.partial(_head, facts))
+    with naming(path), replacing(path) as file, collector_paused():
+        for step in steps[first_step(facts, head, steps, size) :]:
+            file.seek(0)
+            file.truncate()
+            written = 0
+            for piece in _pieces(facts, head, step):
+                written += len(piece)
+                if written > size and step is not steps[-1]:
+                    break
+                file.write(piece)
+            else:
+                return Written(level=step.level, size=written)
+    raise AssertionError("the last step has no limit")
+
+
+def first_step(facts: Facts, head: _Head, steps: Sequence[Plan], limit: int) -> int:
+    """The place of the first step that probably fits, so that not every step has to be tried.
+
+    It is estimated from pages of some cases, as if all were like them. What exceeds the limit nevertheless is tried at
+    the next step.
+    """
+    cases = sorted(facts.report.cases, key=facts.needs_attention)  # So that both kinds have their share.
+    if len(cases) < 2 * _SAMPLE:
+        return 0
+
+    def size(sample: Sequence[CaseReport], step: Plan) -> int:
+        report = facts.report.model_copy(update={"cases": sample})
+        return sum(map(len, _pieces(Facts(replace(facts.source, report=report)), head, step)))
+
+    sample = cases[:: len(cases) // _SAMPLE]
+    fixed = size([], steps[0])
+    for place, step in enumerate(steps):
+        if fixed + (size(sample, step) - fixed) * len(cases) / len(sample) <= limit:
+            return place
+    return len(steps) - 1
+
+
+def _pieces(facts: Facts, head: _Head, step: Plan) -> Iterator[bytes]:
+    """The page in pieces."""
+    yield head(step.others)
+    index = Index(facts)
+    blocks = 0
+    for block in _blocks(facts, step, index):
+        yield _template(f"b{blocks}", packed(block))
+        blocks += 1
+    yield _template("index", packed(dumped(index.data(step, blocks))))
+    yield f"<script>{script()}</script>\n</body>\n</html>\n".encode()
+
+
+def _template(name: str, data: bytes) -> bytes:
+    return b'<template id="%s">%s</template>\n' % (name.encode("ascii"), data)
+
+
+def _blocks(facts: Facts, step: Plan, index: Index) -> Iterator[bytes]:
+    """Blocks of cases in file order, each with at most 50 cases and, unless one case has more, 512 KB of JSON."""
+    cases: list[bytes] = []
+    size = number = 0
+    for text, add in _cases(facts, step, index):
+        if cases and (len(cases) >= _BLOCK_CASES or size + len(text) > _BLOCK_BYTES):
+            yield _block(cases)
+            cases, size, number = [], 0, number + 1
+        add(number)
+        cases.append(text)
+        size += len(text)
+    if cases:
+        yield _block(cases)
+
+
+def _block(cases: Sequence[bytes]) -> bytes:
+    return b'{"cases":[' + b",".join(cases) + b"]}"
+
+
+def _cases(facts: Facts, step: Plan, index: Index) -> Iterator[tuple[bytes, Callable[[int], None]]]:
+    """Each case as JSON, and what adds its row to the index once its block is known."""
+    for case in facts.report.cases:
+        detail = step.detail(quiet=not facts.needs_attention(case))
+        page_case = PageCase(facts, case, detail)
+        yield dumped(page_case.block()), functools.partial(index.add, page_case)
+    for change in facts.report.comparison.cases if facts.report.comparison is not None else ():
+        if change.change == "removed":
+            removed = RemovedCase(facts, change)
+            block = removed.block(step.others)
+            if block is None:
+                index.add_removed(change, -1)
+            else:
+                yield dumped(block), functools.partial(index.add_removed, change)
+
+
+def _head(facts: Facts, detail: CaseDetail) -> bytes:
+    title = html.escape(f"agent-eval: {shown(facts.headline, 300)}")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy())}">\n'
+        '<meta name="referrer" content="no-referrer">\n<meta name="robots" content="noindex">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+        f"<title>{title}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
+        f'<main id="app">\n{static_part(facts, detail)}\n</main>\n'
+    ).encode()
+
+
+SCRIPTS = (
+    *("dom.js", "data.js", "search.js", "diff.js", "timeline.js", "graph.js", "trend.js"),
+    *("values.js", "turns.js", "scores.js", "case.js"),
+    *("overview.js", "table.js", "list.js", "keys.js", "print.js", "main.js"),
+)
+"""In the order in which they are joined: each uses what those before it declare."""
+STYLES = ("app.css", "case.css", "print.css")
+BUDGET = 181_750
+"""Bytes of script and style together."""
+_COMMENT = r"/\*\*(?:(?!\*/).)*\*/"
+_JSDOC = re.compile(rf"^ *{_COMMENT}\n|{_COMMENT} ?", re.MULTILINE | re.DOTALL)
+
+
+@functools.cache
+def script() -> str:
+    """The script: one function in strict mode, so that nothing becomes global."""
+    return f'(() => {{\n"use strict";\n{_JSDOC.sub("", _joined(SCRIPTS))}}})();\n'
+
+
+@functools.cache
+def style() -> str:
+    """The style sheet."""
+    return _joined(STYLES)
+
+
+def _joined(names: tuple[str, ...]) -> str:
+    folder = resources.files("agent_eval_results.report.html")
+    return "\n".join(folder.joinpath(name).read_text("utf-8") for name in names)
+
+
+def policy() -> str:
+    """The Content-Security-Policy: our script and our style by hash, inline pictures, and nothing else.
+
+    Where a browser knows Trusted Types, text can't become markup either.
+    """
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_hash(script())}'",
+            f"style-src '{_hash(style())}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

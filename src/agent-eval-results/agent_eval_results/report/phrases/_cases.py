@@ -1,0 +1,164 @@
+"""Why a case did not pass, and why a metric has no score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agent_eval_scoring.core.text import plural
+from agent_eval_scoring.evalset.models import INFORMATIONAL_METRICS
+
+
+def not_run() -> str:
+    return "It was not run"
+
+
+def min_pass_rate(passed: int, runs: int, rate: float) -> str:
+    return f"{passed} of {plural(runs, 'run')} passed; min-pass-rate is {rate:g}"
+
+
+def no_run_completed(runs: int, message: str) -> str:
+    return f"none of the {runs} runs completed; the first: {message}"
+
+
+def below_threshold(metrics: Sequence[str] = (), decided: Mapping[str, tuple[float, float]] | None = None) -> str:
+    below = [f"below the threshold: {', '.join(metrics)}"] * bool(metrics)
+    above = [name for name in decided or {} if name in INFORMATIONAL_METRICS]  # By a `[[policy]]`.
+    below += [f"above the threshold: {', '.join(above)}"] * bool(above)
+    own = [
+        f"{name} returned FAILED (score {score:g}, threshold {threshold:g})"
+        for name, (score, threshold) in (decided or {}).items()
+        if name not in above
+    ]
+    return "; ".join(below + own)
+
+
+def not_evaluated(metric: str, because: str = "") -> str:
+    return f"{metric} could not be evaluated{f': {because}' if because else ''}"
+
+
+def no_score() -> str:
+    return "The criterion returned no score"
+
+
+def quarantined(result: str, until: str, owner: str, note: str, because: str = "") -> str:
+    did = {"passed": "it passed", "failed": "it failed"}.get(result, "it was not evaluated")
+    why = f" ({because})" if because else ""
+    return f"{did}{why}; quarantined until {until} by {owner}: {note}"
+
+
+def calls_not_visible() -> str:
+    return (
+        "the agent's server does not show tool calls, so it is not known whether there were any. Use criteria "
+        "that score the answer, or a server that shows its calls"
+    )
+
+
+def responses_not_visible() -> str:
+    return "the recording has no tool responses, so it is not known whether a call succeeded. Use `before`"
+
+
+def inner_calls_not_visible() -> str:
+    return (
+        "the agent's server, or the recording, does not show calls inside of others, which `depth` or a rule counts. "
+        "Run the agent in process, or remove them"
+    )
+
+
+def state_not_visible() -> str:
+    return (
+        "the session's state is not known: A2A does not show it, older recordings lack it, and above 1 MB it is not "
+        "kept. Run the agent in process or with `adk:`, or record it again"
+    )
+
+
+def too_long(turn: int, count: int, total: int, metric: str) -> str:
+    return f"turn {turn} has a text of {count:,} characters; {metric} compares up to {total:,}"
+
+
+def too_long_intermediate(turn: int) -> str:
+    return f"turn {turn} has more intermediate text than can be compared"
+
+
+def too_deep() -> str:
+    return "the args of a tool call are nested too deeply to compare"
+
+
+def no_reference_text(turn: int) -> str:
+    return f"turn {turn} has no expected text to compare the answer with; add its `final_response`"
+
+
+def no_facts() -> str:
+    return "the expected answers have no facts to look for"
+
+
+def no_intermediate_reference() -> str:
+    return "no turn has expected intermediate responses"
+
+
+def needs_reference() -> str:
+    return "this metric needs expected turns, and a scenario has none"
+
+
+def needs_scenario() -> str:
+    return "this metric judges a simulated user, but the case has fixed turns"
+
+
+def unreported() -> str:
+    return "the agent reports no value of it, and a [[policy]] has a threshold for it"
+
+
+def no_turns() -> str:
+    return "the conversation has no turns"
+
+
+def turn_count(expected: int, count: int) -> str:
+    return f"expected {plural(expected, 'turn')}, recorded {count}; a score of some of them would be meaningless"
+
+
+def turn_count_rubrics(expected: int, count: int) -> str:
+    return f"expected {plural(expected, 'turn')}, recorded {count}; rubrics of turns could apply to the wrong ones"
+
+
+def persona_template_failed(message: str) -> str:
+    return f"can't render a text of the persona: {message}"
+
+
+def duplicate_rubric(turn: int, subject: str) -> str:
+    return f"turn {turn} has two rubrics with the id {subject!r}; rename one of them"
+
+
+def no_rubrics(turn: int, subject: str) -> str:
+    return (
+        f"no rubric applies to turn {turn}: none in the criterion, and none with the type {subject} in the case or "
+        "the turn"
+    )
+
+
+def nothing_to_judge() -> str:
+    return "the agent gave no text that this metric judges"
+
+
+def judge_failed(message: str) -> str:
+    return f"The judge: {message}"
+
+
+def no_verdict(
+    count: int, total: int, turn: int, subject: str = "", message: str = "", span: Sequence[float] = ()
+) -> str:
+    said = f": {message}" if message else ""
+    return f"{_missing(count, total, turn, subject)}: no vote{said}{_gap(span)}"
+
+
+def votes_failed(count: int, total: int, turn: int, message: str, subject: str = "", span: Sequence[float] = ()) -> str:
+    # The judge's failure comes first, because reports group cases by it.
+    return f"The judge: {message}; {_missing(count, total, turn, subject)}{_gap(span)}"
+
+
+def _missing(count: int, total: int, turn: int, subject: str) -> str:
+    where = f"turn {turn}" if turn else "the conversation"
+    about = f", {subject!r}" if subject else ""
+    return f"{count} of {plural(total, 'verdict')} missing (first: {where}{about})"
+
+
+def _gap(span: Sequence[float]) -> str:
+    return f"; the score could be between {span[0]:.4g} and {span[1]:.4g}" if span else ""

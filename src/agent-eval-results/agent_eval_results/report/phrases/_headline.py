@@ -1,0 +1,291 @@
+"""The decision and its cause in one sentence, the same in every text: console, summary, comment, JUnit.
+
+On a pull request it is about the merge, elsewhere about the run. Each code of `gate.outcome` is a row or a function
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from agent_eval_results import Reason, RunReport
+from agent_eval_results.outcome import further_reasons
+from agent_eval_results.report.phrases._answers import changed_sentence
+from agent_eval_results.report.phrases._causes import cause_title
+from agent_eval_results.report.phrases._words import as_often, filled
+from agent_eval_results.report.views import one_line
+from agent_eval_results.report.views.digest import case_name
+from agent_eval_results.report.views.grouping import View
+from agent_eval_scoring.core.reason import NO_REASON
+from agent_eval_scoring.core.text import every, first_line, plural, share, shorten
+
+_LINE, _NAME = 300, 60
+
+_ON_MERGE: Mapping[str, str] = {
+    "passed": "Does not block",
+    "failed": "Blocks the merge",
+    "inconclusive": "Can't tell yet, blocks until it can",
+    "invalid": "Blocks the merge",
+}
+_OF_A_RUN: Mapping[str, str] = {
+    "passed": "Passed",
+    "failed": "Failed",
+    "inconclusive": "Can't tell",
+    "invalid": "Invalid",
+}
+_COUNTED: Mapping[str, tuple[str, str]] = {
+    "no-longer-answers": ("no longer answers", "no longer answer"),
+    "no-answer": ("has no answer", "have no answer"),
+    "metric-breaks": ("fails by an error of a custom metric", "fail by an error of a custom metric"),
+    "times-out": ("times out", "time out"),
+    "crashes": ("crashes", "crash"),
+    "fails-alone": ("fails and can't be compared with {base}", "fail and can't be compared with {base}"),
+    "fails-as-often": (f"fails {as_often('{base}')}", f"fail {as_often('{base}')}"),
+    "fails-without-blocking": ("fails without blocking", "fail without blocking"),
+    "fails-as-before": ("fails as on {base}", "fail as on {base}"),
+}
+"""What fails, of one case and of several: `2 of 9 cases crash`, `1 more fails as on main`."""
+_SIMPLE: Mapping[str, tuple[str, str]] = {
+    "not-evaluated": ("could not be evaluated",) * 2,
+    "not-run": ("did not run",) * 2,
+    "quarantined": ("quarantined",) * 2,
+    "no-model-key": ("had no model key that works",) * 2,
+    "fails-there-too": ("fails on {base} too", "fail on {base} too"),
+    "may-be-regression": ("is a suspected regression", "are suspected regressions"),
+    "does-not-block": ("fails without blocking", "fail without blocking"),
+}
+"""The same without `more`; a single case may be named."""
+_PLAIN: Mapping[str, str] = {
+    "so-nothing": "so nothing was evaluated",
+    "no-regressions": "no regressions",
+    "no-regression-shown": "no regression shown",
+    "nothing-run": "nothing was run",
+}
+_SERVICES: Mapping[str, str] = {
+    "model-provider-failed": "the model's provider failed",
+    "server-failed": "a server that the agent needs failed",
+    "installation-failed": "the installation of the agent's packages failed",
+}
+_NEVER_RAN: Mapping[str, str] = {
+    "agent-import": "can't be imported",
+    "agent-environment": "has no working environment",
+}
+_ENDED_EARLY: Mapping[str, str] = {
+    "disk-full": "the disk is full",
+    "agent-not-ended": "processes of the agent could not be ended",
+}
+
+
+def headline(view: View, *, brief: bool = False) -> str:
+    """The decision and its cause.
+
+    Args:
+        view: The report.
+        brief: For a text that shows the causes right above: only their number.
+    """
+    made, say = view.outcome.headline, partial(_clause, view, brief)
+    sentence = say(made)
+    for clause in made.data.get("beside", ()):
+        but = clause.code == "cases-gone" and view.report.verdict == "passed"
+        sentence += f"{', but' if but else ';'} {say(clause)}"
+    return sentence
+
+
+def _clause(view: View, brief: bool, reason: Reason) -> str:
+    facts = {"base": view.branch, **reason.data}
+    facts["because"] = first_line(why.message, _LINE) if (why := facts.get("because")) else NO_REASON
+    facts["parts"] = [_clause(view, brief, part) for part in facts.get("parts", ())]
+    count, of = facts.get("count", 0), facts.get("total", 0)
+    if (text := _PLAIN.get(reason.code)) is not None:
+        return text
+    if (service := _SERVICES.get(reason.code)) is not None:
+        return f"{service} in {share(count, of, 'case')}"
+    if (verbs := _COUNTED.get(reason.code) or _SIMPLE.get(reason.code)) is not None:
+        verb = verbs[count != 1].replace("{base}", facts["base"])
+        named = case_names(view, facts["cases"]) if facts.get("cases") else ""
+        more = " more" * (reason.code in _COUNTED)
+        return f"{named or (share(count, of, 'case') if of else f'{count:,}{more}')} {verb}"
+    return filled(_CLAUSES[reason.code], {**facts, "view": view, "brief": brief})
+
+
+def _lead(report: RunReport) -> str:
+    return (_ON_MERGE if report.is_for_merge else _OF_A_RUN)[report.verdict]
+
+
+def _part(because: str) -> str:
+    return f"{because[:1].upper()}{because[1:]}"
+
+
+def _by_cases(view: View, parts: Sequence[str]) -> str:
+    return f"{_lead(view.report)}: {', '.join(parts)}"
+
+
+def _by_reason(view: View, because: str, parts: Sequence[str]) -> str:
+    if view.report.verdict == "passed" and not view.report.is_for_merge:
+        return because
+    return _by_cases(view, [_inside(because), *parts])
+
+
+def _advised(view: View, parts: Sequence[str], result: str) -> str:
+    """What a gate that is not advisory would have said about failing cases."""
+    if view.report.is_for_merge:
+        return f"{_lead(view.report)}, since `gate` is `advisory`: {', '.join(parts)}"
+    lead = "Would fail" if result == "failed" else _OF_A_RUN["inconclusive"]
+    return f"{lead}: {', '.join(parts)}; exit 0 because `gate` is `advisory`"
+
+
+def _allowed(view: View, count: int, total: int, passed: int) -> str:
+    """An inconclusive run that a setting lets pass."""
+    unscored = every(total, "case") if count >= total else share(count, total, "case")
+    sentence = f"{unscored} could not be evaluated"
+    if not passed:
+        sentence = f"nothing was evaluated, {unscored} ended with an error"
+    if view.report.is_for_merge:
+        return f"{_ON_MERGE['passed']}, since `on-inconclusive` is `pass`: {sentence}"
+    return f"{_lead(view.report)}: {sentence}; exit 0 because `on-inconclusive` is `pass`"
+
+
+def _by_looser_rules(view: View, count: int, total: int, base: str) -> str:
+    if view.report.is_for_merge:
+        accepted = f"{_lead(view.report)}, since its looser rules are accepted"
+        return f"{accepted}: {count:,} of {plural(total, 'case')} pass only by them"
+    would = f"{count:,} of {plural(total, 'case')} would fail by those of {base}"
+    return f"Passed only by rules that are looser than those of {base}: {would}"
+
+
+def _by_stricter_rules(count: int, base: str) -> str:
+    return f"{count:,} by rules of {base} that this pull request loosens"
+
+
+def _fails_by_their_rules(count: int, total: int, base: str) -> str:
+    return f"{count:,} of {plural(total, 'case')} would fail by rules of {base} that this pull request loosens"
+
+
+def _errors_in_files(count: int) -> str:
+    return f"{plural(count, 'error')} in the eval files or the configuration"
+
+
+def _ended_early(kind: str) -> str:
+    return f"{_ENDED_EARLY[kind]}, so the run ended early"
+
+
+def _passing(count: int, total: int, base: str, *, is_same: bool = False) -> str:
+    some = f"{share(count, total, 'case')} pass"
+    passing = some if count < total else f"{every(total, 'case')} {'passes' if total == 1 else 'pass'}"
+    return passing + f", as on {base}" * is_same
+
+
+def _improved(count: int) -> str:
+    return f"{plural(count, 'case')} improved"
+
+
+def _newly_passes(count: int) -> str:
+    return f"{plural(count, 'case')} {'newly passes' if count == 1 else 'newly pass'}"
+
+
+def _cases_changed(count: int) -> str:
+    return f"{plural(count, 'case was', 'cases were')} changed here"
+
+
+def _never_ran_(kind: str, count: int, total: int, agent: str = "") -> str:
+    what = f"the agent{f' {agent}' if agent else ''} {_NEVER_RAN[kind]}"
+    if count == total:
+        return (
+            f"{what}, so none of {plural(total, 'case')} ran" if total > 1 else f"{what}, so the only case did not run"
+        )
+    return f"{what}, so {count:,} of {plural(total, 'case')} did not run"
+
+
+def _regressions(view: View, count: int, base: str, *, is_explained: bool, cases: Sequence[str] = ()) -> str:
+    names = f" ({case_names(view, cases)})" if cases else f" in {plural(view.report.totals.cases, 'case')}"
+    return f"{plural(count, 'regression')} vs. {base}{names * (not is_explained)}"
+
+
+def _suspected(view: View, count: int, cases: Sequence[str] = (), *, is_joint: bool = False) -> str:
+    names = f" ({case_names(view, cases)})" if cases else ""
+    joint = f", significant {'together' if count > 1 else 'with the other cases'}"
+    return plural(count, "suspected regression") + names + joint * is_joint
+
+
+def _fails(count: int, total: int = 0, crashed: int = 0) -> str:
+    of_them = f" ({crashed:,} {'crashes' if crashed == 1 else 'crash'})" if crashed and count > 1 else ""
+    return f"{share(count, total, 'case') if total else f'{count:,} more'} {'fails' if count == 1 else 'fail'}{of_them}"
+
+
+def _adjective(adjective: str, count: int) -> str:
+    return f"{plural(count, f'{adjective} case')} {'fails' if count == 1 else 'fail'}"
+
+
+def _shared_causes(view: View, shared: Sequence[int], count: int, total: int, *, brief: bool) -> str:
+    """What failing cases share, e.g. `one cause: find_devices returns nothing`."""
+    title = cause_title([view.report.causes[number] for number in shared])
+    title = title.partition(":")[0] if brief else title
+    return f"{count:,} of them with {title}" if count < total else f"{'all with ' * brief}{title}"
+
+
+def _cases_gone(view: View, count: int, base: str, total: int = 0) -> str:
+    if count == total > 1:
+        return f"all of {base}'s {plural(total, 'case')} are gone"
+    cases = plural(total, "case") if view.report.rule_changes is not None else "cases"
+    return f"{count:,} of {base}'s {cases} {'is' if count == 1 else 'are'} gone"
+
+
+def _replayed(count: int, total: int) -> str:
+    return "replayed" if count == total else f"{count:,} of {total:,} replayed"
+
+
+_CLAUSES: Mapping[str, Callable[..., str]] = {
+    "part": _part,
+    "by-cases": _by_cases,
+    "by-reason": _by_reason,
+    "advised": _advised,
+    "allowed": _allowed,
+    "by-looser-rules": _by_looser_rules,
+    "by-stricter-rules": _by_stricter_rules,
+    "fails-by-their-rules": _fails_by_their_rules,
+    "errors-in-files": _errors_in_files,
+    "ended-early": _ended_early,
+    "passing": _passing,
+    "improved": _improved,
+    "newly-passes": _newly_passes,
+    "cases-changed": _cases_changed,
+    "answers-changed": changed_sentence,
+    "never-ran": _never_ran_,
+    "regressions": _regressions,
+    "suspected": _suspected,
+    "fails": _fails,
+    "new-fails": partial(_adjective, "new"),
+    "changed-fails": partial(_adjective, "changed"),
+    "shared-causes": _shared_causes,
+    "cases-gone": _cases_gone,
+    "replayed": _replayed,
+}
+HEADLINES = frozenset().union(_COUNTED, _SIMPLE, _PLAIN, _SERVICES, _CLAUSES)
+"""All codes of headlines and their parts."""
+
+
+def case_names(view: View, cases: Sequence[str]) -> str:
+    """The names of one or two cases. Each is cut first, since a forged one may have megabytes, and shows no code."""
+    names = [one_line(shorten(case_name(view.cases[each]), 1_000)).replace("`", "'") for each in cases]
+    return ", ".join(shorten(name, _NAME) for name in names)
+
+
+def headline_status(report: RunReport) -> str:
+    """What the symbol before the headline shows: the verdict, or `warning` for a run that passed with reservations."""
+    if report.verdict != "passed":
+        return report.verdict
+    changes = report.rule_changes
+    loosened = changes is not None and (changes.only_here or changes.removed or changes.replaced)
+    return "warning" if report.reasons or report.warnings or loosened else "passed"
+
+
+def _inside(sentence: str) -> str:
+    """A sentence after a colon: it begins in lower case, unless it begins with a name, e.g. of a variable."""
+    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
+
+
+def other_reasons(view: View, limit: int = 600) -> list[str]:
+    """The gate's reasons that neither the headline nor the list of cases says, a line each."""
+    lines = [first_line(reason.message, limit) for reason in further_reasons(view, view.outcome.headline)]
+    return [line for line in lines if line][:5]

@@ -1,0 +1,249 @@
+"""What to do next: one or two sentences with the places to look at, the same in comment, summary, page and terminal.
+
+Each code of `gate.outcome` is a row or a function here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_eval_results import ACCEPT_RULES, Place, Reason
+from agent_eval_results.report.phrases._causes import place_reference, place_text
+from agent_eval_results.report.phrases._words import as_often, filled
+from agent_eval_results.report.phrases.rule_changes import base_name
+from agent_eval_results.report.views import Reference, one_line
+from agent_eval_results.report.views.digest import case_name
+from agent_eval_results.report.views.grouping import View
+from agent_eval_results.report.views.links import file_reference
+from agent_eval_scoring.core.text import first_line, listed, plural, shorten
+
+_MOST_PLACES = 3
+_MOST_FILES = 2
+_NAME = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToRun:
+    """Words that lead to the run, where somebody can start or approve it again."""
+
+    text: str
+
+
+Step = str | Reference | ToRun
+"""A part of a sentence."""
+
+_AGAIN = ToRun(text="run the failed job again")
+_PLAIN: Mapping[str, Sequence[Step]] = {
+    "run-failed-job": [_AGAIN],
+    "merge-decides": ["nothing in this part: `agent-eval merge` decides"],
+    "approve-with-secrets": [
+        "a maintainer reads the diff and then ",
+        ToRun(text="approves the run with secrets"),
+        " (how: page “Forks” of the documentation). For the author: nothing",
+    ],
+    "give-dependabot-key": ["add the model key to Dependabot's secrets, then ", _AGAIN],
+    "record-answers": ["record the answers again, or use `gate: thresholds`"],
+    "run-base-more": ["run the base branch more often, then ", _AGAIN],
+    "change-case": ["change the case or its criteria: another run would not score it"],
+    "raise-run-timeout": ["raise `run-timeout`"],
+    "raise-budget": ["raise the budget"],
+    "give-key": ["give the job a model key"],
+    "give-credentials": ["give the agent credentials that its server accepts"],
+    "give-working-key": ["give the run a model key that works"],
+    "fix-judge-model": ["fix `judge-model` or its key"],
+    "fix-simulator-model": ["fix the model of the simulated user or its key"],
+    "record-judge": ["record the judge's replies again"],
+    "run-tool-live": ["set `replay = false` for a tool; code that asks a model itself needs a live run"],
+    "drop-policy": ["take the metric out of the `[[policy]]`"],
+    "fix-failed-case": ["fix the case that failed: `fail-fast` ended the run"],
+    "not-caused-here": ["Nothing in this pull request caused it"],
+    "read-reasons": ["see the reason below"],
+    "read-headline": ["fix what the first line says"],
+    "accept-answers": ["If the new behaviour is right: `agent-eval accept`"],
+    "look-before-merge": ["look at the cases below before you merge"],
+    "nothing-shown": ["nothing has to be done, but this run does not show that the agent works"],
+    "nothing-compared": ["nothing", ", but nothing was compared: see below"],
+    "nothing": ["nothing"],
+}
+_RULES: Mapping[str, str] = {
+    "restore-cases": "restore the cases",
+    "restore-contents": "restore what the cases ask and expect",
+    "meet-rules": "meet the base branch's rules",
+}
+
+
+def next_step(view: View) -> list[Step]:
+    """What to do next, in one or two sentences without the last full stop.
+
+    Args:
+        view: The report.
+    """
+    steps: list[Step] = []
+    for reason in view.outcome.next:
+        first, *others = sentence(view, reason)
+        if steps and isinstance(first, str):
+            first = f". {first[:1].upper()}{first[1:]}"
+        steps += [first, *others]
+    return steps
+
+
+def next_text(steps: Sequence[Step]) -> str:
+    """The same as plain text."""
+    return "".join(step if isinstance(step, str) else step.text for step in steps)
+
+
+def sentence(view: View, reason: Reason) -> Sequence[Step]:
+    """One step."""
+    if (plain := _PLAIN.get(reason.code)) is not None:
+        return plain
+    if (rules := _RULES.get(reason.code)) is not None:
+        return [f"{rules}, or let a maintainer accept the change: {_how_to_accept(view)}"]
+    return filled(_SENTENCES[reason.code], {"base": view.branch, **reason.data, "view": view})
+
+
+def _run_again(view: View) -> list[Step]:
+    return [_AGAIN if view.report.is_for_merge else "run it again"]
+
+
+def _compare_answers(remedy: str) -> list[Step]:
+    limits = "raise the limit that ended its extra runs: `max-extra-runs`, `max-cost` or `run-timeout`"
+    again = limits if remedy == "limit" else ToRun(text="run the job again")
+    return ["compare the answers below. If the new one is wrong, fix it; if not, ", again]
+
+
+def _at(file: str | None, line: int | None) -> Step:
+    """A line to fix; without a file, the error that the text shows."""
+    return file_reference(file, line) or "this error"
+
+
+def _fix_problem(file: str | None = None, line: int | None = None, more_errors: int = 0) -> list[Step]:
+    others = f" and {plural(more_errors, 'other error')}, listed below"
+    return ["fix ", _at(file, line), *[others] * bool(more_errors)]
+
+
+def _fix_error(file: str | None = None, line: int | None = None) -> list[Step]:
+    return ["fix ", _at(file, line)]
+
+
+def _follow_hint(file: str | None = None, line: int | None = None) -> list[Step]:
+    return ["fix ", _at(file, line), " as its hint says"]
+
+
+def _these(count: int) -> tuple[str, str]:
+    return ("the case", "its tape") if count == 1 else (f"these {count:,} cases", "their tapes")
+
+
+def _run_with_model(view: View, count: int, *, needs_accepting: bool) -> list[Step]:
+    cases, tapes = _these(count)
+    accept = f", or let a maintainer accept {tapes}: {_how_to_accept(view)}"
+    return [f"run {cases} with a model (`replay: missing-live`)", *[accept] * needs_accepting]
+
+
+def _record_cases(count: int) -> list[Step]:
+    cases, tapes = _these(count)
+    return [f"record {cases} again (`--record all`) and commit {tapes}"]
+
+
+def _record_tools(count: int) -> list[Step]:
+    cases, tapes = _these(count)
+    tools = "its tools" if count == 1 else f"the tools of {cases}"
+    return [f"record {tools} again (`--record all`) and commit {tapes}"]
+
+
+def _accept_tapes(view: View, count: int) -> list[Step]:
+    return [f"A maintainer then accepts {_these(count)[1]}: {_how_to_accept(view)}"]
+
+
+def _how_to_accept(view: View) -> str:
+    if view.report.is_for_merge:
+        return f"set the label `{ACCEPT_RULES}` and start this job again"
+    return "set `rule-changes` to `report`"
+
+
+def _find_tools(subject: str) -> list[Step]:
+    return [f"see why {shorten(one_line(subject), _NAME)} has no tools"]
+
+
+def _look_at_places(places: Sequence[Place], *, one_of: bool) -> list[Step]:
+    steps: list[Step] = [f"look at one of these {len(places)} places, changed here: " if one_of else "look at "]
+    shown = places[:_MOST_PLACES]
+    for number, place in enumerate(shown):
+        steps.append(" and " if number and number == len(places) - 1 else ", " if number else "")
+        steps.append(place_reference(place))
+    if left := len(places) - len(shown):
+        steps.append(f" and {left:,} more")
+    if not one_of:
+        steps.append(f", {'all ' if len(places) > 2 else 'both ' if len(places) == 2 else ''}changed here")
+    return steps
+
+
+def _look_at_line(places: Sequence[Place]) -> list[Step]:
+    return ["look at ", Reference(text=place_text(places[0]), file=places[0].file, line=places[0].first)]
+
+
+def _case(view: View, case_id: str) -> Reference:
+    case = view.cases[case_id]
+    return Reference(text=shorten(case_name(case), _NAME), file=case.file, line=case.line, case_id=case_id)
+
+
+def _look_at_case(view: View, cases: Sequence[str], total: int) -> list[Step]:
+    return ["look at ", _case(view, cases[0]), *[" first"] * (total > 1)]
+
+
+def _look_at_others(view: View, cases: Sequence[str], count: int) -> list[Step]:
+    what = "which has no part in that" if count == 1 else f"the first of {count:,} cases that have no part in that"
+    return ["Then look at ", _case(view, cases[0]), f", {what}"]
+
+
+def _look_at_suspected(view: View, cases: Sequence[str]) -> list[Step]:
+    return ["look at ", _case(view, cases[0]), ": it may be a regression"]
+
+
+def _undo_looser_rules(view: View, count: int) -> list[Step]:
+    rules = view.report.rule_changes
+    assert rules is not None
+    ways = {
+        f"set the label `{ACCEPT_RULES}`": f"remove the label `{ACCEPT_RULES}`",
+        "`rule-changes` is `report`": "set `rule-changes` to `block`",
+    }
+    way = next((way for accepted, way in ways.items() if accepted in rules.accepted), "do not merge")
+    these = "this case blocks" if count == 1 else f"these {count:,} cases block"
+    return [f"if the looser rules are not intended, {way}; by the rules of {base_name(rules)}, {these}"]
+
+
+def _check_removed(count: int, *, is_whole: bool, files: Sequence[str] = ()) -> list[Step]:
+    """Whether removed cases were removed on purpose."""
+    named = listed([f"`{first_line(file, _NAME)}`" for file in files], _MOST_FILES, "file") if files else ""
+    what = named if is_whole else plural(count, "case") + (f" of {named}" if files else "")
+    verb = "was" if (len(files) if is_whole else count) == 1 else "were"
+    ends = "this check" if count == 1 else f"these {count:,} checks"
+    return [f"check that {what} {verb} removed on purpose. Merging ends {ends} for good"]
+
+
+def _flaky(count: int, base: str) -> list[Step]:
+    return [f"{plural(count, 'case')} failed in some runs, {as_often(base)}"]
+
+
+_SENTENCES: Mapping[str, Callable[..., Sequence[Step]]] = {
+    "run-again": _run_again,
+    "fix-problem": _fix_problem,
+    "fix-error": _fix_error,
+    "follow-hint": _follow_hint,
+    "run-with-model": _run_with_model,
+    "record-cases": _record_cases,
+    "record-tools": _record_tools,
+    "accept-tapes": _accept_tapes,
+    "find-tools": _find_tools,
+    "look-at-places": _look_at_places,
+    "look-at-line": _look_at_line,
+    "look-at-case": _look_at_case,
+    "look-at-others": _look_at_others,
+    "compare-answers": _compare_answers,
+    "look-at-suspected": _look_at_suspected,
+    "undo-looser-rules": _undo_looser_rules,
+    "check-removed": _check_removed,
+    "flaky": _flaky,
+}
+STEPS = frozenset().union(_PLAIN, _RULES, _SENTENCES)
+"""All codes of steps."""

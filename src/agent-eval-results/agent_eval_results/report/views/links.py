@@ -1,0 +1,119 @@
+"""Where a text may lead: to lines of files, commits and runs of one repository."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+from agent_eval_results import CaseReport
+from agent_eval_results.report.views.detail import Detail, visible
+from agent_eval_results.report.views.digest import case_name, location
+from agent_eval_scoring.core.text import shorten
+
+LONGEST_PATH = 300
+"""Characters of a path that is linked, or named in a command."""
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Links:
+    """The addresses that a text may link to. They come from the caller, since a report is untrusted."""
+
+    server_url: str = ""
+    """E.g. `https://github.com`; an address in a report is only linked if it is on this server."""
+    repository: str = ""
+    """`owner/name`."""
+    source_url: str | None = None
+    """Where the tested files can be browsed, e.g. `https://github.com/o/r/blob/SHA`."""
+    run_url: str | None = None
+    """The workflow run that the text is about."""
+    artifacts: Sequence[str] = ()
+    """Names of the artifacts that hold everything."""
+    report_url: str | None = None
+    """The uploaded report.html, which opens one case at `#case=ID`."""
+    pull_request: int | None = None
+    """Its number, for links into its diff."""
+
+    def own(self, url: str | None) -> str | None:
+        """The address if it is one of the repository's; None for every other."""
+        if not url or not self.server_url or not _REPOSITORY.fullmatch(self.repository):
+            return None
+        try:
+            server, address = urlsplit(self.server_url), urlsplit(url)
+        except ValueError:
+            return None
+        same = (address.scheme, address.netloc) == (server.scheme, server.netloc)
+        plain = url.isascii() and url.isprintable() and not {" ", "\\"} & set(url)
+        # Browsers resolve `..` in a path, also where it is spelled %2e%2e.
+        parts = address.path.casefold().replace("%2e", ".").split("/")
+        inside = parts[1:3] == self.repository.casefold().split("/") and not {".", ".."} & set(parts)
+        return url if same and plain and inside and address.scheme in {"https", "http"} else None
+
+    def commit_url(self, sha: str) -> str | None:
+        """The page of a commit; None if the repository is unknown."""
+        if not self.server_url or not _REPOSITORY.fullmatch(self.repository):
+            return None
+        return f"{self.server_url.rstrip('/')}/{self.repository}/commit/{sha}"
+
+    def change_url(self, file: str, line: int | None) -> str | None:
+        """A line of a file in the diff of the pull request; None without one."""
+        if self.pull_request is None or self.line_url(file, line) is None:
+            return None
+        if not self.server_url or not _REPOSITORY.fullmatch(self.repository):
+            return None
+        anchor = hashlib.sha256(visible(file).encode()).hexdigest() + (f"R{line}" if line is not None else "")
+        return f"{self.server_url.rstrip('/')}/{self.repository}/pull/{self.pull_request}/files#diff-{anchor}"
+
+    def case_url(self, case_id: str, turn: int | None = None) -> str | None:
+        """The page of a case in the report, or of its turn (0-based); None if the report has no address or the id is
+        too long for one.
+        """
+        report = self.own(self.report_url)
+        if report is None or len(case_id) > LONGEST_PATH:
+            return None
+        of_turn = f"&turn={turn + 1}" if turn is not None else ""
+        return f"{report.partition('#')[0]}#case={quote(visible(case_id), safe='')}{of_turn}"
+
+    def line_url(self, file: str | None, line: int | None) -> str | None:
+        """The page of a line of a file; None if that is unknown or the path is not a plain one."""
+        if file is None or self.source_url is None or len(file) > LONGEST_PATH:
+            return None
+        path = visible(file)
+        if {"", ".", ".."} & set(path.split("/")):  # Browsers resolve them: the link would leave the repository.
+            return None
+        return f"{self.source_url.rstrip('/')}/{quote(path)}{'' if line is None else f'#L{line}'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """The name of a case or of a place, and where it leads: to the case in the report, else to a line of a file."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+    case_id: str | None = None
+    turn: int | None = None
+    """0-based."""
+    changed: bool = False
+    """Whether the pull request changes the line: the link leads to its diff."""
+
+
+def case_reference(case: CaseReport, detail: Detail) -> Reference:
+    """A case's name, leading to the case in the report or to its place."""
+    return Reference(text=detail.shorten(case_name(case)), file=case.file, line=case.line, case_id=case.case_id)
+
+
+def file_reference(file: str | None, line: int | None = None) -> Reference | None:
+    """`file:line`, leading there; None if there is no file."""
+    if file is None:
+        return None
+    return Reference(text=location(shorten(file, LONGEST_PATH), line), file=file, line=line)
+
+
+def known_commit(sha: str | None) -> str:
+    """The id of a commit; "" for other texts."""
+    return sha if sha and _COMMIT.fullmatch(sha) else ""

@@ -1,0 +1,1 @@
+"""Scores recorded conversations of agents: eval files, criteria, judges, simulated users."""

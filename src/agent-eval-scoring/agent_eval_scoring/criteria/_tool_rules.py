@@ -1,0 +1,137 @@
+"""Rules of order and absence of tool calls, over a whole conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from agent_eval_scoring.core.invocation import (
+    BELOW,
+    IntermediateData,
+    Invocation,
+    answered,
+    contents_of,
+    declared_tools,
+    tool_calls,
+)
+from agent_eval_scoring.core.reason import Reason
+from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.criteria._depth import with_hidden
+from agent_eval_scoring.criteria._differences import literal
+from agent_eval_scoring.criteria._explain import bounded, list_calls
+from agent_eval_scoring.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding, no_turns
+
+Step = tuple[int, str, bool]
+"""The 0-based turn, the tool's name, and whether it is a success of an earlier call; otherwise it is a call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolRules:
+    """The share of rules that hold, 0..1. Needs no reference."""
+
+    threshold: float
+    rules: Sequence[Mapping[str, Any]]
+    """See `ToolRule` of `evalset.models.argument_rules`."""
+    name: str = "tool_rules"
+
+    async def score(self, conversation: Conversation) -> Result:
+        """Scores one run. The findings are about the turns in which rules were broken."""
+        if not conversation.actual:
+            return no_turns()
+        if _names_inner(self.rules) and any(turn.spans is None for turn in conversation.actual):
+            return NotEvaluated.of("inner-calls-not-visible")
+        steps = [(at, *step) for at, turn in enumerate(conversation.actual) for step in _steps(with_hidden(turn))]
+        last = len(conversation.actual) - 1
+        broken: dict[int, list[tuple[str, Reason]]] = {}
+        for rule in self.rules:
+            kind, value = next(iter(rule.items()))
+            turn = _broken_in(kind, value, steps, last)
+            was_called = kind == "success_before" and _broken_in("before", value, steps, last) is None
+            if turn is not None and was_called and _is_blind(conversation.actual):
+                return NotEvaluated.of("responses-not-visible")
+            if turn is not None:
+                reason = Reason.of("tool-rule-broken", kind=kind, names=_names(value), count=_count(value))
+                broken.setdefault(turn, []).append((literal(rule), reason))
+        lost = sum(map(len, broken.values()))
+        score = (len(self.rules) - lost) / len(self.rules)
+        scores = (*[None] * last, score)  # Of the whole conversation.
+        details = {"misspelt": misspelt} if (misspelt := self._misspelt(conversation)) else {}
+        if score >= self.threshold:
+            return Scored(score=score, turn_scores=scores, details=details)
+        summary = Reason.of("tool-rules-kept", count=len(self.rules) - lost, total=len(self.rules))
+        findings = [
+            TurnFinding(
+                turn=turn,
+                score=score,
+                expected="\n".join(shown for shown, _ in reasons),
+                actual=list_calls(tool_calls(with_hidden(conversation.actual[turn]).intermediate_data)),
+                why=bounded(summary, (reason for _, reason in reasons)),
+            )
+            for turn, reasons in sorted(broken.items())
+        ]
+        return Scored(score=score, turn_scores=scores, findings=tuple(findings), details=details)
+
+    def _misspelt(self, conversation: Conversation) -> dict[str, str]:
+        """The names in the rules that no tool has, each with the tool that is almost called so."""
+        known = {name for turn in conversation.actual for name in declared_tools(turn.app_details)}
+        named = {name for rule in self.rules for value in rule.values() for name in _names(value)}
+        unknown = sorted(name for name in named if not any(fnmatchcase(tool, name) for tool in known))
+        return {name: near[0] for name in unknown if (near := nearby(name, known, count=1))}
+
+
+def _is_blind(turns: Sequence[Invocation]) -> bool:
+    """Whether no turn has a response, as some recordings: whether a call succeeded is not known."""
+    return not any(response is not None for turn in turns for _, response in answered(turn.intermediate_data))
+
+
+def _names_inner(rules: Sequence[Mapping[str, Any]]) -> bool:
+    return any(BELOW in name for rule in rules for value in rule.values() for name in _names(value))
+
+
+def _is(pattern: str, name: str) -> bool:
+    """Whether a rule is about a call: by its path, or by its tool at any depth."""
+    return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition(BELOW)[2], pattern)
+
+
+def _names(value: Any) -> dict[str, int]:
+    return dict.fromkeys([value] if isinstance(value, str) else value, 1)
+
+
+def _count(value: Any) -> int:
+    return int(next(iter(value.values()))) if isinstance(value, Mapping) else 0
+
+
+def _steps(turn: Invocation) -> Iterator[tuple[str, bool]]:
+    data = turn.intermediate_data
+    if isinstance(data, IntermediateData):  # Its lists have no order between them: each call has its answer at once.
+        for call, answer in answered(data):
+            yield call.name or "", False
+            if answer is not None and not answer.is_error:
+                yield call.name or "", True
+        return
+    for _, parts in contents_of(data):
+        for part in parts:
+            if part.function_call is not None:
+                yield part.function_call.name or "", False
+            elif part.function_response is not None and not part.function_response.is_error:
+                yield part.function_response.name or "", True
+
+
+def _broken_in(kind: str, value: Any, steps: Sequence[Step], last: int) -> int | None:
+    """The turn in which a rule was broken, None if it holds; the last turn if what is missing could still come."""
+    if kind == "some_of":
+        called = any(_is(tool, name) for _, name, success in steps if not success for tool in value)
+        return None if called else last
+    if kind in ("before", "success_before"):
+        first, then = value
+        for turn, name, success in steps:
+            if _is(first, name) and success is (kind == "success_before"):
+                return None
+            if _is(then, name) and not success:
+                return turn
+        return None
+    tool, most = (value, 0) if kind == "never" else next(iter(value.items()))
+    turns = [turn for turn, name, success in steps if not success and _is(tool, name)]
+    return turns[most] if len(turns) > most else None

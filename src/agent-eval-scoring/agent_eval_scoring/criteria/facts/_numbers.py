@@ -1,0 +1,127 @@
+"""Numbers in a text, with sign, separators of any locale, scale, and unit or currency; also written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from agent_eval_scoring.criteria.facts._fact import Fact, Kind
+from agent_eval_scoring.criteria.facts._han import han
+from agent_eval_scoring.criteria.facts._words import fold, numbers, pattern, scales, unit_of, unit_pattern, units
+
+_LONGEST = 40
+_BEFORE = 12
+"""Characters before a number in which its sign and currency are."""
+_MOST_SCALES = 4
+_SUFFIXES = frozenset({"", "st", "nd", "rd", "th", "am", "pm", "x", "er", "h", "uhr"})
+
+
+def digits(text: str) -> Iterator[Fact]:
+    """The numbers that a plain text has in digits."""
+    for match in pattern("digits").finditer(text):
+        start, groups = match.start(), pattern("separator").split(match[0])
+        is_marker = text[match.end() : match.end() + 2] in {". ", ") "} and len(match[0]) < 3 and "\n" in text
+        if len(match[0]) > _LONGEST or (
+            is_marker and pattern("list_marker").search(text[max(start - _BEFORE, 0) : start])
+        ):
+            continue
+        grouped = all(len(group) == 3 for group in groups[1:-1]) or (len(groups[-1]) == 3 and "." not in match[0])
+        if len(groups) <= 2 or (grouped and len(groups[0]) <= 3):
+            yield _number(text, start, match.end(), _readings(match[0]))
+            continue
+        for group in groups:  # A list without blanks: 1,2,3.
+            yield _number(text, start, start + len(group), {Decimal(group)}, tail=start + len(group) == match.end())
+            start += len(group) + 1
+
+
+def written(text: str) -> Iterator[Fact]:
+    """The numbers that a plain text has in words: from two to ninety-nine, with hundreds and scales."""
+    end = 0
+    for word in pattern("word").finditer(text):
+        value = numbers().get(fold(word[0]))
+        if value is None or word.start() < end:
+            continue
+        end = word.end()
+        if value == 0 and pattern("not_zero").search(text[max(end - _BEFORE, 0) : word.start()]):
+            continue
+        if value >= 20 and value % 10 == 0 and (more := pattern("unit_of_ten").match(text, end)):
+            unit = 1 if fold(more[1]) in {"one", "un", "uno"} else numbers().get(fold(more[1]), 0)
+            value, end = (value + unit, more.end()) if 0 < unit < 10 else (value, end)
+        if hundred := pattern("hundred").match(text, end):
+            value, end = value * 100, hundred.end()
+        yield _number(text, word.start(), end, {Decimal(value)})
+    for match in () if text.isascii() else pattern("han_number").finditer(text):
+        is_single = len(match[0]) == 1 and (match[0] not in "零〇영" or text[match.end() : match.end() + 1] == "下")
+        if len(match[0]) > _LONGEST or pattern("no_number").fullmatch(match[0]):
+            continue
+        if is_single and not pattern("counted").match(text, match.end()):
+            continue
+        days = [match[0][:-1]] if match[0].endswith("일") else []  # 삼십일: 31, or 30 days.
+        yield _number(text, *match.span(), {Decimal(han(spelled)) for spelled in [match[0], *days]})
+
+
+def is_quantity(token: str) -> bool:
+    """Whether a token of digits and letters is a number with its scale or unit, and no code."""
+    match = pattern("quantity").fullmatch(token)
+    rest = (match[2], match[2].casefold(), match[1] + match[2]) if match else ()
+    return any(name in units() or name.lower() in _SUFFIXES or name in scales() for name in rest)
+
+
+def _readings(spelled: str) -> set[Decimal]:
+    marks = [mark for mark in spelled if mark in ".,"]
+    bare = spelled.replace("'", "").replace(" ", "")
+    as_group = Decimal(bare.replace(".", "").replace(",", ""))
+    if not marks or (len(marks) > 1 and len(set(marks)) == 1):
+        return {as_group}
+    whole, _, decimals = bare.rpartition(marks[-1])
+    as_decimal = Decimal(f"{whole.replace('.', '').replace(',', '')}.{decimals}")
+    if len(marks) > 1 or bare != spelled or len(decimals) != 3 or len(whole) > 3 or whole == "0":
+        return {as_decimal}
+    return {as_group} if decimals == "000" else {as_group, as_decimal}
+
+
+def _number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool = True) -> Fact:
+    """A number with what is around it."""
+    low = max(start - _BEFORE, 0)
+    before = text[low:start]
+    currency = pattern("currency_before").search(before)
+    units = unit_of(currency[1]) if currency else frozenset[str]()
+    if currency and units:
+        start, before = low + currency.start(), before[: currency.start()]
+    if percent := pattern("percent_before").search(before):
+        units, start = frozenset({"%"}), low + percent.start()
+    if tail:
+        values, end = _scaled(text, end, values)
+        if ordinal := pattern("ordinal").match(text, end):
+            end = ordinal.end()
+        elif unit := unit_pattern().match(text, end):
+            units, end = units or unit_of(unit[0]), unit.end()
+    sign = pattern("minus_before").search(before)
+    if sign or pattern("below").match(text, end):
+        values = {-value for value in values}
+        start = start - len(sign[0].lstrip(' :([=*`"\n')) if sign else start
+    is_money = bool(units) and all(len(unit) == 3 and unit.isupper() for unit in units)
+    kind: Kind = "percent" if "%" in units else "amount" if is_money else "number"
+    return Fact.within(kind, text, (start, end), map(_spelled, values), units)
+
+
+def _scaled(text: str, end: int, values: set[Decimal]) -> tuple[set[Decimal], int]:
+    """The number times the powers of ten behind it: "2.5M", "3 million", "1万2500"."""
+    total = Decimal(0)
+    for _ in range(_MOST_SCALES):
+        match = pattern("scale").match(text, end)
+        name = (match[1] or match[3] or fold(match[2])) if match else ""
+        factor = scales().get(name) or scales().get(name.rstrip("."))
+        if match is None or factor is None:
+            break
+        values, end = {value * factor for value in values}, match.end() - (name not in scales())  # "thousand."
+        more = pattern("more_han").match(text, end) if match[3] and len(values) == 1 else None
+        if more and len(more[1]) < _LONGEST:
+            total, values, end = total + next(iter(values)), {Decimal(more[1])}, more.end()
+    return {value + total for value in values}, end
+
+
+def _spelled(value: Decimal) -> str:
+    spelled = format(value, "f")
+    spelled = spelled.rstrip("0").rstrip(".") if "." in spelled else spelled
+    return "0" if spelled == "-0" else spelled

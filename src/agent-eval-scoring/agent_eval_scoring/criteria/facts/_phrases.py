@@ -1,0 +1,147 @@
+"""What words say: names, states such as open and closed, and whether a sentence denies."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from agent_eval_scoring.criteria.facts._fact import Fact
+from agent_eval_scoring.criteria.facts._words import fold, folded, listed, pattern, table
+
+_BEFORE = 24
+_MOST_SENTENCES = 200
+_LEAST_ALIKE = 0.25
+
+
+def names(text: str) -> Iterator[Fact]:
+    """Names: capitalised words within a sentence; in scripts without capitals those with a title, and known places."""
+    words = [fold(word[0]) for word in pattern("word").finditer(text, 0, 4_000)]
+    german = sum(word in folded("names", "german") for word in words) > len(words) / 5
+    for match in pattern("name").finditer(text):
+        yield from _capitalised(text, match, german)
+    for match in () if text.isascii() else (*pattern("titled").finditer(text), *_places().finditer(text)):
+        group = match.lastindex or 0
+        yield Fact.within("name", text, match.span(group), {fold(match[group])})
+
+
+def _capitalised(text: str, match: re.Match[str], german: bool) -> Iterator[Fact]:
+    """A name without titles. A word at the beginning of a sentence, or a German noun, is none by itself."""
+    words = list(pattern("word").finditer(text, *match.span()))
+    before = text[max(match.start() - _BEFORE, 0) : match.start()]
+    opens = pattern("opens").search(before) is not None
+    ignored, titles = folded("names", "not"), folded("names", "titles")
+    titled = False
+    while words and fold(words[0][0]) in titles | ignored:
+        titled = titled or fold(words[0][0]) in titles
+        opens = opens and len(words) == 1
+        words = words[1:]
+    while words and fold(words[-1][0]) in ignored:
+        words = words[:-1]
+    if not words or (not titled and opens and (german or len(words) < 2)):
+        return
+    name, first = text[words[0].start() : words[-1].end()], fold(words[0][0])
+    if german and not titled and len(words) < 2:
+        is_noun = first.endswith(tuple(folded("names", "german_endings"))) or first in folded("names", "german_nouns")
+        if is_noun or fold(before).rpartition(" ")[0].rpartition(" ")[2] not in folded("names", "german_before"):
+            return
+    if not (name.isupper() and pattern("label").match(text, words[-1].end())):
+        yield Fact.within("name", text, (words[0].start(), words[-1].end()), {fold(name)})
+
+
+@functools.cache
+def _places() -> re.Pattern[str]:
+    return re.compile("|".join(sorted(listed(table()["names"]["places"]), key=len, reverse=True)))
+
+
+@functools.cache
+def _states() -> tuple[Mapping[str, str], re.Pattern[str]]:
+    """States by the folded words that name them, and those words in scripts without spaces or with affixes."""
+    words = {fold(word): state for state, row in table()["status"].items() for word in listed(row["is"])}
+    wide = sorted(filter(pattern("wide").search, words), key=len, reverse=True)
+    return words, re.compile("|".join(map(re.escape, wide)))
+
+
+@functools.cache
+def _placed() -> Mapping[str, tuple[str, frozenset[str]]]:
+    """Words that are a state only at the end of a clause and behind some words: on, aus."""
+    rows = ((state, row) for state, row in table()["status"].items() if "after" in row)
+    return {word: (state, frozenset(row["after"].split())) for state, row in rows for word in row["word"].split()}
+
+
+def states(text: str) -> Iterator[Fact]:
+    """The states that a plain text names."""
+    words, wide = _states()
+    before = ""
+    for word in pattern("word").finditer(text):
+        key = fold(word[0])
+        state, after = _placed().get(key, ("", frozenset[str]()))
+        if state and before in after and pattern("ends").match(text, word.end()):
+            yield Fact.within("state", text, word.span(), {state})
+        elif key in words:
+            yield Fact.within("state", text, word.span(), {words[key]})
+        before = key
+    for match in () if text.isascii() else wide.finditer(text):
+        yield Fact.within("state", text, match.span(), {words[match[0]]})
+
+
+class Words:
+    """The words of a plain text, to look for a quote, a name or a state."""
+
+    def __init__(self, text: str) -> None:
+        """Folds them."""
+        self._text = " ".join(text.split()).casefold()
+        self._folded = fold(self._text)
+        self._distinct = frozenset(fold(word[0]) for word in pattern("word").finditer(text))
+
+    def has(self, fact: Fact) -> bool:
+        """Whether the words of a fact are there."""
+        value = next(iter(fact.values))
+        if fact.kind == "quote":
+            return value in self._text
+        if fact.kind == "state":
+            return any(self._says(fold(stem)) for stem in listed(table()["status"][value]["has"]))
+        if pattern("wide").search(value):
+            return value in self._folded
+        return all(fold(word[0]) in self._distinct for word in pattern("word").finditer(value))
+
+    def _says(self, stem: str) -> bool:
+        if pattern("wide").search(stem) or " " in stem:
+            return stem in self._folded
+        return stem in self._distinct or (len(stem) > 3 and any(word.startswith(stem) for word in self._distinct))
+
+
+def sentences(text: str) -> list[tuple[int, str]]:
+    """The sentences of a text with their places; of a long text the first ones."""
+    found: list[tuple[int, str]] = []
+    for match in pattern("sentence").finditer(text):
+        found += [(match.start(), match[0])] if match[0].strip() else []
+        if len(found) == _MOST_SENTENCES:
+            break
+    return found
+
+
+@functools.cache
+def _harmless() -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, listed(table()["negation"]["harmless"]))), re.IGNORECASE)
+
+
+def denial(sentence: str) -> re.Match[str] | None:
+    """The word with which a sentence denies."""
+    if _denial(sentence) is None:
+        return None
+    return _denial(_harmless().sub(lambda match: "\x00" * len(match[0]), sentence))
+
+
+def _denial(sentence: str) -> re.Match[str] | None:
+    words = folded("negation", "words")
+    said = (word for word in pattern("word").finditer(sentence) if fold(word[0].replace("’", "'")) in words)
+    parts = None if sentence.isascii() else re.search(table()["negation"]["parts"].replace(" ", "|"), sentence)
+    return next(said, None) or parts
+
+
+def nearest(sentence: Collection[str], others: Sequence[Collection[str]]) -> int | None:
+    """The index of the sentence with most words in common, if they share a fourth of theirs."""
+    shares = [2 * len(set(sentence) & set(other)) / (len(sentence) + len(other) or 1) for other in others]
+    best = max(range(len(shares)), key=shares.__getitem__, default=None)
+    return best if best is not None and shares[best] >= _LEAST_ALIKE else None

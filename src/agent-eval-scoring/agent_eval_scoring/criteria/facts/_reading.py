@@ -1,0 +1,169 @@
+"""The facts of a text, and what differs between two texts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
+
+from agent_eval_scoring.criteria.facts._dates import dates, times
+from agent_eval_scoring.criteria.facts._fact import NUMBERS, Fact
+from agent_eval_scoring.criteria.facts._numbers import digits, written
+from agent_eval_scoring.criteria.facts._phrases import Words, denial, names, nearest, sentences, states
+from agent_eval_scoring.criteria.facts._tokens import addresses, codes, quotes
+from agent_eval_scoring.criteria.facts._words import plain
+from agent_eval_scoring.criteria.tokenize import words
+
+MOST_FACTS = 2_000
+"""Facts of a text that each reader reads."""
+
+_READERS: tuple[Callable[[str], Iterator[Fact]], ...] = (addresses, codes, dates, times, digits, written)
+"""In this order: what one has read is no fact of a later one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What a text says of the facts of its reference. Facts are counted once, however often they are said."""
+
+    found: tuple[Fact, ...]
+    missing: tuple[Fact, ...]
+    """Of the reference. For a sentence that only one of both denies: the sentence, with the kind `negation`."""
+    new: tuple[Fact, ...]
+    """Numbers, amounts and percentages that the reference lacks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A fact that changed, was dropped or was added."""
+
+    before: Fact | None
+    after: Fact | None
+
+
+def facts_of(text: str, *, names: bool = False, states: bool = False, negation: bool = False) -> tuple[Fact, ...]:
+    """The facts of a text, by place.
+
+    Args:
+        text: Any text, in any language. The time grows with its length only.
+        names: Also names.
+        states: Also states such as open and closed.
+        negation: Also the words with which a sentence denies, one of each sentence.
+    """
+    denied = ((start, denial(sentence)) for start, sentence in (sentences(text) if negation else ()))
+    denials = [_denial(start + found.start(), found[0], "not") for start, found in denied if found is not None]
+    return tuple(sorted([*_facts(text, names=names, states=states), *denials], key=lambda fact: fact.start))
+
+
+def _facts(text: str, *, names: bool, states: bool) -> Iterator[Fact]:
+    legible = plain(text)
+    taken = bytearray(len(text))
+    inner = dict[int, int]()
+    readers = [*_READERS, quotes, *[_states] * states, *[_names] * names]
+    for read in readers:
+        for fact in islice(read(legible), MOST_FACTS):
+            if read is quotes:
+                is_free = 2 * sum(inner.get(place, 0) for place in range(fact.start, fact.end)) < len(fact.text)
+            else:
+                is_free = taken.find(1, fact.start, fact.end) < 0
+            if is_free:
+                taken[fact.start : fact.end] = b"\1" * (fact.end - fact.start)
+                inner[fact.start] = fact.end - fact.start
+                yield replace(fact, text=text[fact.start : fact.end])
+
+
+_names, _states = names, states
+
+
+def _denial(start: int, text: str, value: str) -> Fact:
+    return Fact("negation", frozenset({value}), frozenset(), text, start, start + len(text))
+
+
+def compare(
+    reference: str, answer: str, *, names: bool = False, states: bool = False, negation: bool = False
+) -> Comparison:
+    """Looks for the facts of a reference in an answer. The arguments are those of `facts_of`."""
+    index = _Index(facts_of(answer))
+    said = Words(plain(answer))
+    found: list[Fact] = []
+    missing: list[Fact] = []
+    expected = facts_of(reference, names=names, states=states)
+    for fact in _distinct(expected):
+        by_words = fact.kind in {"quote", "name", "state"}
+        (found if (said.has(fact) if by_words else index.has(fact)) else missing).append(fact)
+    if negation:
+        for fact, is_alike in _denials(reference, answer):
+            (found if is_alike else missing).append(fact)
+    known = _Index(expected)
+    new = [fact for fact in _distinct(index.facts) if fact.kind in NUMBERS and not known.has(fact)]
+    return Comparison(found=tuple(found), missing=tuple(missing), new=tuple(new))
+
+
+def differences(before: str, after: str) -> tuple[Difference, ...]:
+    """What one text says and another doesn't, in pairs of one kind: 150 and 0, open and OPEN.
+
+    Args:
+        before: A text.
+        after: A later one.
+    """
+    old, new = (facts_of(text, names=True, states=True, negation=True) for text in (before, after))
+    pairs: list[Difference] = []
+    left, right = _Index(old), _Index(new)
+    gone, come = defaultdict[str, list[Fact]](list), defaultdict[str, list[Fact]](list)
+    for fact in _distinct(old):
+        same = right.find(fact)
+        if same is None:
+            gone[fact.family].append(fact)
+        elif fact.kind in _SPELLED and same.text != fact.text and same.text.casefold() == fact.text.casefold():
+            pairs.append(Difference(before=fact, after=same))
+    for fact in _distinct(new):
+        if not left.has(fact):
+            come[fact.family].append(fact)
+    for family in dict.fromkeys((*gone, *come)):
+        pairs += [Difference(before=first, after=second) for first, second in zip_longest(gone[family], come[family])]
+    return tuple(sorted(pairs, key=lambda pair: min(fact.start for fact in (pair.before, pair.after) if fact)))
+
+
+_SPELLED = frozenset({"code", "name", "quote", "state"})
+"""Kinds whose spelling is looked at by programs."""
+
+
+def _distinct(facts: Iterable[Fact]) -> list[Fact]:
+    return list({(fact.family, fact.values, fact.units): fact for fact in reversed(tuple(facts))}.values())[::-1]
+
+
+class _Index:
+    """Finds a fact that is the same, without looking at all of them."""
+
+    def __init__(self, facts: Sequence[Fact]) -> None:
+        """Sorts facts by what they may be read as."""
+        self.facts = facts
+        self._places = defaultdict[tuple[str, str], list[Fact]](list)
+        seen = set[tuple[str, str, frozenset[str]]]()
+        for fact in facts:
+            for value in fact.values:
+                if (key := (fact.family, value, fact.units)) not in seen:
+                    seen.add(key)
+                    self._places[fact.family, value].append(fact)
+
+    def find(self, fact: Fact) -> Fact | None:
+        """The first fact that is the same."""
+        alike = (other for value in fact.values for other in self._places.get((fact.family, value), ()))
+        return next((other for other in alike if fact.is_same(other)), None)
+
+    def has(self, fact: Fact) -> bool:
+        """Whether a fact is the same."""
+        return self.find(fact) is not None
+
+
+def _denials(reference: str, answer: str) -> Iterator[tuple[Fact, bool]]:
+    """Of each sentence that denies on one side: whether the most similar sentence of the answer says the same."""
+    said = [(words(sentence), denial(sentence) is not None) for _, sentence in sentences(answer)]
+    for start, sentence in sentences(reference):
+        found = denial(sentence)
+        at = nearest(words(sentence), [split for split, _ in said])
+        denied = any(each for _, each in said) if at is None and found else at is not None and said[at][1]
+        if found is not None:
+            yield _denial(start, sentence, "not"), denied
+        elif denied:
+            yield _denial(start, sentence, "claimed"), False

@@ -1,0 +1,255 @@
+"""Finds and parses the config of an eval file: the nearest `test_config.json`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
+from agent_eval_scoring.core.patterns import PathPatterns
+from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, Severity, has_error
+from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
+from agent_eval_scoring.evalset.models import CRITERION_MODELS, ConfigFile, EvalConfig, LlmAudioUserSimulatorConfig
+from agent_eval_scoring.evalset.parse.criteria import criterion, hint_for_key, read_criteria
+from agent_eval_scoring.evalset.parse.dataset_config import NAMES as DATASET_CONFIGS
+from agent_eval_scoring.evalset.parse.dataset_config import DatasetMetrics, is_dataset_config, read_dataset_config
+from agent_eval_scoring.evalset.parse.foreign import why_not_read
+from agent_eval_scoring.evalset.parse.scenarios import check_simulator
+from agent_eval_scoring.evalset.parse.shape import did_you_mean, keys_of, shape_problems, spellings
+from agent_eval_scoring.evalset.paths import dangling_link, name_of
+
+CONFIG_NAMES = ("test_config.json", "eval_config.json")
+"""File names of configs of ADK and of Google's agent-starter-pack. The first one has precedence."""
+_ALIKE = 0.75
+"""How alike a config's name and that of a file must be for a warning: `config.json` and `test-config.jsonc` are."""
+
+
+def default_config() -> EvalConfig:
+    """ADK's criteria if there is no config file."""
+    thresholds = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
+    return EvalConfig(
+        source=None,
+        criteria=tuple(
+            criterion(metric, CRITERION_MODELS[metric](threshold=threshold)) for metric, threshold in thresholds.items()
+        ),
+    )
+
+
+def read_config(path: Path, name: str) -> tuple[EvalConfig | None, list[Problem]]:
+    """Reads a config file.
+
+    Args:
+        path: The file.
+        name: Its path relative to the root.
+
+    Returns:
+        The config, or None if a problem is an error; and the problems.
+    """
+    document, problems = read_document(path, name)
+    if document is None:
+        return None, problems
+    return parse_config(document, problems)
+
+
+def parse_config(
+    document: Document, problems: list[Problem], skip: Collection[str] = ()
+) -> tuple[EvalConfig | None, list[Problem]]:
+    """Parses a config file; see `read_config`.
+
+    Args:
+        document: The file.
+        problems: Its earlier problems, which the result includes.
+        skip: Metrics that are read elsewhere.
+    """
+    if not isinstance(document.value, dict):
+        problem = document.error("wrong-type", "A config must be an object.", hint='Write {"criteria": {...}}.')
+        return None, [*problems, problem]
+    problems = [*problems, *islice(_unknown_keys(document), MAX_PROBLEMS)]
+    parsed: ConfigFile | None = None
+    try:
+        parsed = ConfigFile.model_validate(document.value)
+    except ValidationError as error:
+        problems += shape_problems(document, error, ConfigFile, ())
+    problems += check_simulator(document)
+    problems += _ignored_live_mode(document)
+    criteria, criteria_problems = read_criteria(document, skip)
+    problems += criteria_problems
+    if parsed is None or has_error(problems):
+        return None, problems
+    simulator = parsed.user_simulator_config
+    return EvalConfig(
+        source=document.file,
+        criteria=tuple(criteria),
+        custom_metrics={name: metric.model_dump() for name, metric in (parsed.custom_metrics or {}).items()},
+        user_simulator_config=None if simulator is None else simulator.model_dump(),
+    ), problems
+
+
+@dataclass(kw_only=True)
+class ConfigFinder:
+    """Finds and reads the config of each file. Each config is read once."""
+
+    root: Path
+    override: Path | None = None
+    """Applies to every file."""
+    exclude: PathPatterns = field(default_factory=lambda: PathPatterns([]))
+    """Of configs that don't apply to files that it does not match, too."""
+    problems: list[Problem] = field(default_factory=list)
+    """The problems of the configs read so far."""
+    _read: dict[Path, EvalConfig | None] = field(default_factory=dict)
+    _nearest: dict[tuple[Path, bool], Path | None] = field(default_factory=dict)
+    _of_datasets: dict[tuple[Path | None, Path | None], EvalConfig | None] = field(default_factory=dict)
+    _default: EvalConfig = field(default_factory=default_config)
+
+    def for_file(self, path: Path) -> EvalConfig | None:
+        """The config of an eval file; None if it has an error."""
+        # The directory of a file that is run although it is excluded may be excluded with its config.
+        config = self.override or self._find(path.parent, not self.exclude.match(name_of(path, self.root)))
+        if config is None:
+            return self._default
+        if config not in self._read:
+            self._read[config], problems = self._load(config)
+            self.problems += problems
+        return self._read[config]
+
+    def for_dataset(self, path: Path) -> EvalConfig | None:
+        """The config of a dataset of agents-cli; None if it has an error. ADK's default criteria don't apply."""
+        override = self.override
+        given = override if override is not None and is_dataset_config(override) else self._nearest_of_dataset(path)
+        limits = override if override not in {None, given} else self._find(path.parent, True)
+        if (given, limits) not in self._of_datasets:
+            self._of_datasets[given, limits], problems = self._load_dataset_config(given, limits)
+            self.problems += problems
+        return self._of_datasets[given, limits]
+
+    def _nearest_of_dataset(self, path: Path) -> Path | None:
+        folders = [folder for folder in path.parents if folder.is_relative_to(self.root)]
+        configs = (folder / name for folder in folders or [path.parent] for name in DATASET_CONFIGS)
+        return next((path for path in configs if path.is_file() and is_dataset_config(path)), None)
+
+    def _load_dataset_config(self, given: Path | None, limits: Path | None) -> tuple[EvalConfig | None, list[Problem]]:
+        own, problems = (None, []) if limits is None else read_document(limits, name_of(limits, self.root))
+        metrics: DatasetMetrics | None = DatasetMetrics.none(self.root)
+        if given is not None:
+            metrics, found = read_dataset_config(given, self.root)
+            problems += found
+        if metrics is None or has_error(problems):
+            return None, problems
+        base: EvalConfig | None = None
+        if own is not None:
+            base, problems = parse_config(own, problems, metrics.names(own.value.get("criteria", {})))
+            if base is None:
+                return None, problems
+        config, found = metrics.config(own, base)
+        return config, [*problems, *found]
+
+    def _load(self, path: Path) -> tuple[EvalConfig | None, list[Problem]]:
+        if path.is_symlink() and not path.exists():
+            return None, [dangling_link(path, self.root)]
+        if path == self.override and not path.exists():
+            name = name_of(path, self.root)
+            return None, [
+                Problem(
+                    code="config-not-found",
+                    message=f"The config file `{name}` does not exist.",
+                    hint="Set the path of a test_config.json. By default, the nearest one applies.",
+                )
+            ]
+        return read_config(path, name_of(path, self.root))
+
+    def _find(self, directory: Path, filtered: bool) -> Path | None:
+        if (directory, filtered) not in self._nearest:
+            # Includes broken links, so that the defaults don't apply instead.
+            found = [directory / name for name in CONFIG_NAMES if os.path.lexists(directory / name)]
+            found = [path for path in found if path.name not in DATASET_CONFIGS or not is_dataset_config(path)]
+            excluded = [path for path in found if filtered and self.exclude.match(name_of(path, self.root))]
+            others = {path: why_not_read(path, name_of(path, self.root), excluded=path in excluded) for path in found}
+            self.problems += filter(None, others.values())
+            configs = [path for path in found if path not in excluded and others[path] is None]
+            if len(configs) > 1:
+                self._warn_of_two(configs)
+            if not found:
+                self.problems += _misnamed(directory, self.root)
+            inside = directory != self.root and directory.is_relative_to(self.root)
+            above = self._find(directory.parent, filtered) if inside and not configs else None
+            self._nearest[directory, filtered] = configs[0] if configs else above
+        return self._nearest[directory, filtered]
+
+    def _warn_of_two(self, configs: list[Path]) -> None:
+        self.problems.append(
+            Problem(
+                severity=Severity.WARNING,
+                code="two-configs",
+                message=f"`{configs[1].name}` is ignored: `{configs[0].name}` in the same directory has precedence.",
+                hint="Keep one of them.",
+                file=name_of(configs[1], self.root),
+            )
+        )
+
+
+def _misnamed(directory: Path, root: Path) -> Iterator[Problem]:
+    """Warnings for files with criteria in a directory without a config, whose names are almost that of one.
+
+    Their criteria don't apply, so the gate requires less than their author believes.
+    """
+    try:
+        names = sorted(os.listdir(directory))  # noqa: PTH208
+    except OSError:
+        return  # Discovery warns of it.
+    for name in names:
+        if nearby(name, CONFIG_NAMES, cutoff=_ALIKE) and _has_criteria(directory / name):
+            yield Problem(
+                severity=Severity.WARNING,
+                code="config-misnamed",
+                message="The file has criteria but is not read, because of its name.",
+                hint=f"Rename it to `{CONFIG_NAMES[0]}`, or set `config` to its path.",
+                file=name_of(directory / name, root),
+            )
+
+
+def _has_criteria(path: Path) -> bool:
+    try:
+        return b'"criteria"' in read_regular(path, MAX_SETTINGS)
+    except OSError:
+        return False  # A directory, for example. Nothing depends on it but a warning.
+
+
+def _ignored_live_mode(document: Document) -> Iterator[Problem]:
+    for key in spellings(["live_model_config"]):
+        if document.value.get(key) is not None:
+            yield document.warning(
+                "live-mode-ignored",
+                f"`{key}` is set, but this version runs agents in the ordinary mode only.",
+                path=(key,),
+                key=True,
+                hint="Scores may differ from those of `adk eval`.",
+            )
+
+
+def _unknown_keys(document: Document) -> Iterator[Problem]:
+    """Warnings for unknown keys, which are ignored."""
+    yield from _unknown_keys_in(document, (), keys_of(ConfigFile), "a config file")
+    for key in spellings(["user_simulator_config"]):
+        if isinstance(document.value.get(key), dict):
+            yield from _unknown_keys_in(
+                document, (key,), keys_of(LlmAudioUserSimulatorConfig), "a user simulator's config"
+            )
+
+
+def _unknown_keys_in(document: Document, path: JsonPath, keys: list[str], owner: str) -> Iterator[Problem]:
+    value = document.value[path[0]] if path else document.value
+    for key in value:
+        if key not in spellings(keys) and not key.startswith("$"):
+            yield document.warning(
+                "unknown-config-key",
+                f"`{key}` is not a key of {owner} and is ignored.",
+                path=(*path, key),
+                key=True,
+                hint=(None if path else hint_for_key(key)) or did_you_mean(key, keys),
+            )

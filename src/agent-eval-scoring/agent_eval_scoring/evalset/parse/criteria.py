@@ -1,0 +1,303 @@
+"""Parses `criteria`: a number or an object for each metric, checked against the metric's declaration."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.alias_generators import to_snake
+
+from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, docs_page, has_error
+from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.evalset.json import Document, JsonPath
+from agent_eval_scoring.evalset.models import (
+    CRITERION_MODELS,
+    METRICS,
+    BaseCriterion,
+    CriterionConfig,
+    Family,
+    JudgeModelOptions,
+    MetricSpec,
+    RubricsBasedCriterion,
+    is_packaged,
+)
+from agent_eval_scoring.evalset.parse.shape import keys_of, near_miss, shape_problems
+
+_THRESHOLD = TypeAdapter(float)
+
+
+def criterion(metric: str, model: BaseCriterion) -> CriterionConfig:
+    """A criterion with all fields of its object form, including defaults and unknown fields."""
+    options = {name: getattr(model, name) for name in keys_of(type(model)) if name != "threshold"}
+    return CriterionConfig(metric=metric, threshold=model.threshold, options={**(model.model_extra or {}), **options})
+
+
+def read_criteria(document: Document, skip: Collection[str] = ()) -> tuple[list[CriterionConfig], list[Problem]]:
+    """The criteria of a config file, in its order, and their problems.
+
+    Args:
+        document: A config file that contains an object. Its other keys are not checked here.
+        skip: Metrics that are read elsewhere.
+    """
+    criteria = document.value.get("criteria", {})
+    if not isinstance(criteria, dict):
+        return [], []  # ConfigFile reports this.
+    if not criteria:
+        return [], [
+            document.error(
+                "no-criteria",
+                "The config has no criteria, so nothing would be gated.",
+                path=("criteria",),
+                hint='Add some, e.g. "criteria": {"tool_trajectory_avg_score": 1.0}. If the file is another tool\'s, '
+                "`exclude` leaves it out, and `config` names yours.",
+            )
+        ]
+    custom = _custom_names(document.value)
+    configs: list[CriterionConfig] = []
+    problems: list[Problem] = []
+    for metric, value in criteria.items():
+        if len(problems) > MAX_PROBLEMS and has_error(problems):
+            break
+        if metric in skip:
+            continue
+        path: JsonPath = ("criteria", metric)
+        name_problem = _name_problem(document, metric, path, custom)
+        if name_problem is not None:
+            problems.append(name_problem)
+            continue
+        model_type = CRITERION_MODELS.get(metric, BaseCriterion)
+        model, model_problems = _read(document, value, model_type, path)
+        problems += model_problems
+        if model is not None:
+            spec = METRICS.get(metric)
+            at = (*path, "threshold") if isinstance(value, dict) else path
+            problems += _threshold_problems(document, model.threshold, metric, spec, at)
+            if spec is not None:
+                problems += _field_problems(document, model, metric, path)
+            problems += _duplicate_rubrics(document, model, path)
+            problems += _bad_levels(document, model, path)
+            configs.append(criterion(metric, model))
+    return configs, problems
+
+
+def _custom_names(config: dict[str, Any]) -> set[str]:
+    names: set[str] = set()
+    for key in ("custom_metrics", "customMetrics"):
+        value = config.get(key)
+        names |= set(value) if isinstance(value, dict) else set()
+    return names
+
+
+def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[str]) -> Problem | None:
+    """The problem of a metric's name, or None."""
+    spec = METRICS.get(metric)
+    if metric in custom:
+        return None if spec is None else _name_taken(document, metric, path)
+    if spec is None and is_packaged(metric):
+        return None
+    if spec is None:
+        hint = hint_for_metric(metric, CRITERION_MODELS)
+        if not nearby(metric, CRITERION_MODELS):
+            hint += " For a metric that Python registers with ADK, name its function under `custom_metrics`."
+        return document.error("unknown-metric", f"There is no metric `{metric}`.", path=path, key=True, hint=hint)
+    if spec.family is Family.INFORMATIONAL:
+        return document.error(
+            "informational-metric",
+            f"`{metric}` is always reported and can't be given a threshold.",
+            path=path,
+            key=True,
+            hint="Remove it; it has no effect on the gate.",
+        )
+    return None
+
+
+def hint_for_metric(metric: str, names: Iterable[str]) -> str:
+    """The hint for an unknown metric: similar names, or all names.
+
+    Args:
+        metric: What was written.
+        names: The names that are allowed here.
+    """
+    close = nearby(metric, names)
+    if close:
+        guess = f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
+    else:
+        guess = f"Known metrics: {', '.join(f'`{name}`' for name in names)}."
+    if metric.endswith("Metric") or metric == "GEval":
+        return f"DeepEval's metrics have names of their own here: {docs_page('custom-metrics')}#deepevals-metrics."
+    return f"{guess} {docs_page('criteria')} has a table of other tools' names."
+
+
+def hint_for_key(key: str) -> str | None:
+    """The hint for a criterion beside `criteria`; None for other keys."""
+    return f'Criteria are keys of "criteria": {{...}}. Write `{key}` there.' if key in METRICS else None
+
+
+def _name_taken(document: Document, metric: str, path: JsonPath) -> Problem:
+    return document.error(
+        "custom-metric-name-taken",
+        f"`custom_metrics` defines `{metric}`, which is the name of a metric of ADK.",
+        path=path,
+        key=True,
+        hint="Rename it, because its scores would be mistaken for those of ADK's metric.",
+    )
+
+
+def _read(
+    document: Document, value: Any, model_type: type[BaseCriterion], path: JsonPath
+) -> tuple[BaseCriterion | None, list[Problem]]:
+    """Parses the number form or the object form of a criterion."""
+    metric = path[-1]
+    if isinstance(value, dict):
+        try:
+            return model_type.model_validate(value), []
+        except ValidationError as error:
+            return None, shape_problems(document, error, model_type, path)
+    try:
+        threshold = _THRESHOLD.validate_python(value)
+    except ValidationError:
+        problem = document.error(
+            "wrong-type",
+            f"The criterion `{metric}` must be a number or an object with a `threshold`.",
+            path=path,
+            hint=f'Write e.g. "{metric}": 0.8.',
+        )
+        return None, [problem]
+    try:
+        return model_type.model_validate({"threshold": threshold}), []
+    except ValidationError as error:
+        fields = [to_snake(str(detail["loc"][-1])) for detail in error.errors(include_url=False)]
+        example = ", ".join(f'"{name}": ...' for name in fields)
+        problem = document.error(
+            "missing-field",
+            f"The criterion `{metric}` needs {', '.join(f'`{name}`' for name in fields)} besides its threshold.",
+            path=path,
+            hint=f'Write {{"threshold": {threshold:g}, {example}}}.',
+        )
+        return None, [problem]
+
+
+def _threshold_problems(
+    document: Document, threshold: float, metric: str, spec: MetricSpec | None, path: JsonPath
+) -> Iterator[Problem]:
+    low, high = (spec.low, spec.high) if spec is not None else (-math.inf, math.inf)
+    if math.isfinite(threshold) and low <= threshold <= high:
+        return
+    span = f" Scores of `{metric}` go from {low:g} to {high:g}." if spec is not None else ""
+    is_percent = (low, high) == (0, 1) and 10 <= threshold <= 100
+    percent = f" Write {threshold / 100:g} for {threshold:g}%." if is_percent else ""
+    yield document.error(
+        "threshold-out-of-range",
+        f"The threshold {threshold:g} of `{metric}` can't be used.{span}",
+        path=path,
+        hint=f"No agent can pass above the range, and every agent passes below it.{percent}"
+        if spec is not None
+        else "Set a finite number.",
+    )
+
+
+def _field_problems(document: Document, model: BaseCriterion, metric: str, path: JsonPath) -> Iterator[Problem]:
+    """Problems of unknown fields, which ADK accepts and ignores."""
+    fields = keys_of(type(model))
+    unknown = [key for key in model.model_extra or {} if key not in fields and not key.startswith(("$", "_"))]
+    if len(unknown) > MAX_PROBLEMS:
+        message = f"{len(unknown):,} fields are not fields of `{metric}`."
+        yield document.error("misspelt-criterion-field", message, path=path, hint="Remove them.")
+    for key in unknown[:MAX_PROBLEMS]:
+        close = near_miss(key, fields)
+        name = to_snake(key)
+        if (metric, name) in _LOOSENING or name in _FOREIGN_FIELDS:
+            owner = next((other for other, model in CRITERION_MODELS.items() if name in model.model_fields), None)
+            where = f"{docs_page('criteria')} has the fields of each metric" if owner is None else f"`{owner}` has it"
+            yield document.error(
+                "foreign-criterion-field",
+                f"`{metric}` has no field `{key}` and would ignore it.",
+                path=(*path, key),
+                key=True,
+                hint=f"Remove it: {where}.",
+            )
+        elif name in JudgeModelOptions.model_fields and "judge_model_options" in fields:
+            # ADK would ask its default judge instead.
+            yield document.error(
+                "misspelt-criterion-field",
+                f"`{key}` is not a field of `{metric}` itself.",
+                path=(*path, key),
+                key=True,
+                hint=f'It belongs into `judge_model_options`: {{"{key}": ...}}.',
+            )
+        elif close is not None:
+            yield document.error(
+                "misspelt-criterion-field",
+                f"`{key}` is not a field of `{metric}`.",
+                path=(*path, key),
+                key=True,
+                hint=f"Did you mean `{close}`?",
+            )
+        else:
+            owners = [name for name, other in CRITERION_MODELS.items() if near_miss(key, keys_of(other)) is not None]
+            where = f"; it belongs to `{owners[0]}`" if owners else ""
+            yield document.warning(
+                "unknown-criterion-field",
+                f"`{key}` is not a field of `{metric}`{where}. It is ignored.",
+                path=(*path, key),
+                key=True,
+                hint=f"Fields: {', '.join(f'`{name}`' for name in fields)}.",
+            )
+
+
+_FOREIGN_FIELDS = frozenset(
+    {"strict_order", "strict_args", "algorithm", "ignore_case", "ignore_punctuation", "normalize", "direction"}
+    | {"compat", "weight", "levels"}
+)
+"""Fields of other tools, which say how strict a metric is: they must not be ignored."""
+_LOOSENING = frozenset(("tool_trajectory_partial", field) for field in ("match_type", "ignore_args", "args_match"))
+"""Fields of a similar metric, likewise."""
+
+
+def _duplicate_rubrics(document: Document, model: BaseCriterion, path: JsonPath) -> Iterator[Problem]:
+    if not isinstance(model, RubricsBasedCriterion):
+        return
+    seen: Counter[str] = Counter()
+    for index, rubric in enumerate(model.rubrics):
+        seen[rubric.rubric_id] += 1
+        if seen[rubric.rubric_id] == 2:
+            yield document.error(
+                "duplicate-rubric-id",
+                f"The rubric id `{rubric.rubric_id}` is used twice in this criterion.",
+                path=(*path, "rubrics", index, "rubric_id"),
+                hint="Give each rubric a unique id.",
+            )
+
+
+_FEWEST_LEVELS, _MOST_LEVELS = 2, 7
+
+
+def _bad_levels(document: Document, model: BaseCriterion, path: JsonPath) -> Iterator[Problem]:
+    if not isinstance(model, RubricsBasedCriterion):
+        return
+    for rubric_id, levels in model.rubric_levels.items():
+        reason = _why_bad([level.score for level in levels], [level.text for level in levels])
+        if reason is not None:
+            yield document.error(
+                "bad-rubric-levels",
+                f"The levels of the rubric `{rubric_id}` can't be used: {reason}.",
+                path=(*path, "rubric_levels", rubric_id),
+                hint="Write the lowest level first, e.g. "
+                '[{"score": 0, "text": "wrong"}, {"score": 0.5, "text": "half right"}, {"score": 1, "text": "right"}].',
+            )
+
+
+def _why_bad(scores: Sequence[float], texts: Sequence[str]) -> str | None:
+    if not _FEWEST_LEVELS <= len(scores) <= _MOST_LEVELS:
+        return f"there are {len(scores)}, and there must be {_FEWEST_LEVELS} to {_MOST_LEVELS}"
+    if (scores[0], scores[-1]) != (0, 1):
+        return f"they go from {scores[0]:g} to {scores[-1]:g}, and must go from 0 to 1"
+    if any(right <= left for left, right in pairwise(scores)):
+        return "each score must be higher than the one before"
+    if not all(text.strip() for text in texts) or len({text.strip() for text in texts}) < len(texts):
+        return "each level needs a text of its own"
+    return None

@@ -1,0 +1,328 @@
+"""Reads agents-cli's `eval_config.yaml`: which metrics score a dataset, and the thresholds that it lacks.
+
+agents-cli has neither thresholds nor directions: they come from the test_config.json of the dataset, or from keys that
+agents-cli ignores. A metric without a threshold is compared with the base branch.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_eval_scoring.core.errors import AgentEvalError
+from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
+from agent_eval_scoring.core.problem import Problem, Severity, has_error
+from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
+from agent_eval_scoring.evalset.models import CRITERION_MODELS, METRICS, CriterionConfig, EvalConfig
+from agent_eval_scoring.evalset.parse.criteria import criterion
+from agent_eval_scoring.evalset.parse.shape import shape_problems
+from agent_eval_scoring.evalset.paths import name_of
+
+NAMES = ("eval_config.yaml", "eval_config.yml", "eval_config.json")
+"""The first one has precedence. The last one is also the name of a config of ADK's: `is_dataset_config`."""
+_OWN_KEYS = re.compile(r'"(?:metrics_to_run|custom_metrics)"\s*:\s*\[')
+_BODIES = ("custom_function", "custom_function_file", "prompt_template", "remote_custom_function")
+_DEFAULT_THRESHOLDS = {"safety": 1.0, "safety_v1": 1.0}
+"""A violation of a policy is never noise."""
+_SERVICE = {
+    "safety": "safety_v1",
+    "multi_turn_task_success": "multi_turn_task_success_v1",
+    "multi_turn_trajectory_quality": "multi_turn_trajectory_quality_v1",
+    "multi_turn_tool_use_quality": "multi_turn_tool_use_quality_v1",
+}
+"""Built-in metrics with the same specification: exact with `"backend": "vertex"`."""
+_SIMILAR = {"final_response_match": "final_response_match_v2", "hallucination": "hallucinations_v1"}
+_RUBRICS = {
+    **dict.fromkeys(
+        ("final_response_quality", "final_response_reference_free", "general_quality", "text_quality"),
+        "rubric_based_final_response_quality_v1",
+    ),
+    "instruction_following": "rubric_based_final_response_quality_v1",
+    "tool_use_quality": "rubric_based_tool_use_quality_v1",
+}
+"""Those that score the share of a case's rubrics that are met: the same formula by another judge."""
+_COMPUTED: Mapping[str, Mapping[str, Any]] = {
+    "exact_match": {"algorithm": "exact", "normalize": False, "ignore_case": False},
+    "rouge_1": {"algorithm": "rouge1"},
+    "rouge_l_sum": {"algorithm": "rougeL"},
+}
+_MAPPED = {**_SERVICE, **_SIMILAR, **_RUBRICS, **dict.fromkeys(_COMPUTED, "response_similarity")}
+_ELSEWHERE = {
+    "grounding": "Its sources are `context`, which no judge here reads: judge it by a `prompt_template`.",
+    **dict.fromkeys(
+        ("multi_turn_general_quality", "multi_turn_text_quality"),
+        "Google's service refuses it for the traces of agents. Use `multi_turn_task_success`.",
+    ),
+    **dict.fromkeys(("gecko_text2image", "gecko_text2video", "bleu"), "It has no counterpart here."),
+}
+_BUILT_IN = (*_MAPPED, *_ELSEWHERE)
+GROUP_KEY = "rubric_group_key"
+
+
+def is_dataset_config(path: Path) -> bool:
+    """Whether a file with one of NAMES is agents-cli's, not ADK's."""
+    if path.suffix != ".json":
+        return True
+    try:
+        text = read_regular(path, MAX_SETTINGS).decode("utf-8", "replace")
+    except OSError:
+        return False
+    return bool(_OWN_KEYS.search(text)) and '"criteria"' not in text
+
+
+def read_dataset_config(path: Path, root: Path) -> tuple[DatasetMetrics | None, list[Problem]]:
+    """Reads a config of agents-cli; None if it can't be read.
+
+    Args:
+        path: The file.
+        root: What names in problems are relative to.
+    """
+    name = name_of(path, root)
+    if path.suffix == ".json":
+        document, problems = read_document(path, name)
+    else:
+        try:
+            from agent_eval_scoring.evalset.json.yaml import read_yaml_document
+        except ImportError:
+            message = "The config is YAML, and ruamel.yaml is not installed."
+            hint = "Install `agent-eval-action[yaml]`; the action's image has it. Or write it as eval_config.json."
+            return None, [Problem(code="not-yaml", message=message, hint=hint, file=name)]
+        document, problems = read_yaml_document(path, name)
+    if document is None:
+        return None, problems
+    metrics = DatasetMetrics(document=document, folder=path.parent, root=root)
+    problems += metrics.shape()
+    return (None if has_error(problems) else metrics), problems
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetMetrics:
+    """The metrics of a config."""
+
+    document: Document
+    folder: Path
+    root: Path
+    pool: dict[str, tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
+    """The definitions by name, with their places in the file."""
+
+    def shape(self) -> Iterator[Problem]:
+        """What is wrong with the structure. Fills `pool`."""
+        value = self.document.value
+        if not isinstance(value, dict):
+            message = "The config must be a mapping with `metrics_to_run` and `custom_metrics`."
+            yield self.document.error("wrong-type", message, hint="Write `metrics_to_run: [...]`.")
+            return
+        for key, what in (("metrics_to_run", "names of metrics"), ("custom_metrics", "metrics, each with a `name`")):
+            items = value.get(key) or []
+            kind = str if key == "metrics_to_run" else dict
+            if not isinstance(items, list):
+                yield self.document.error("wrong-type", f"`{key}` must be a list of {what}.", path=(key,))
+                return
+            for index, item in enumerate(items):
+                if not isinstance(item, kind):
+                    yield self.document.error("wrong-type", f"`{key}` is a list of {what}.", path=(key, index))
+                elif isinstance(item, dict) and isinstance(item.get("name"), str):
+                    self.pool[item["name"]] = (index, item)
+        if isinstance(value.get("thresholds"), dict) or any("threshold" in entry for _, entry in self.pool.values()):
+            yield self.document.problem(
+                Severity.NOTICE,
+                "agents-cli-differs",
+                "The config has thresholds: they are applied here; agents-cli itself ignores them and exits 0.",
+                path=("thresholds",) if "thresholds" in value else ("custom_metrics",),
+            )
+
+    @classmethod
+    def none(cls, root: Path) -> DatasetMetrics:
+        """Those of a dataset without a config."""
+        return cls(document=Document(file="", text="{}", value={}), folder=root, root=root)
+
+    def config(self, own: Document | None, base: EvalConfig | None) -> tuple[EvalConfig | None, list[Problem]]:
+        """The criteria of the datasets of this config.
+
+        Args:
+            own: A test_config.json, which may have thresholds of these metrics.
+            base: What else it has.
+        """
+        problems: list[Problem] = []
+        result: dict[str, CriterionConfig] = {}
+        custom: dict[str, Any] = {}
+        given = {} if own is None else own.value.get("criteria", {})
+        mine = self.names(given)
+        selected: list[str] = self.document.value.get("metrics_to_run") or []
+        for name in dict.fromkeys([*selected, *(name for name in given if name in mine)]):
+            path: JsonPath = ("metrics_to_run", selected.index(name)) if name in selected else ("custom_metrics",)
+            value = given[name] if name in mine else {}
+            settings = value if isinstance(value, dict) else {"threshold": value}
+            try:
+                config, source = self._criterion(name, settings)
+                result[name] = self._limited(config, name, settings, own or self.document)
+            except _Refused as refused:
+                at = refused.document or self.document
+                problems.append(at.error(refused.code, str(refused), path=refused.path or path, hint=refused.hint))
+                continue
+            if source is not None:
+                custom[name] = source
+            problems += self._remarks(result[name], path)
+        result |= {each.name: each for each in (base.criteria if base is not None else ())}
+        if not result and not problems:
+            message = "No metric is selected for this dataset, so nothing would be gated."
+            hint = "Name some under `metrics_to_run` in an eval_config.yaml, or in a test_config.json."
+            problem = self.document.error("no-criteria", message, hint=hint)
+            problems.append(problem if self.document.file else replace(problem, file=None, line=None, column=None))
+        if has_error(problems):
+            return None, problems
+        base = base or EvalConfig(source=self.document.file, criteria=())
+        return replace(
+            base,
+            source=self.document.file or base.source,
+            criteria=tuple(result.values()),
+            custom_metrics={**base.custom_metrics, **custom},
+        ), problems
+
+    def names(self, criteria: Mapping[str, Any]) -> set[str]:
+        """Those criteria of a test_config.json that mean metrics of agents-cli."""
+        return {name for name in criteria if name in self.pool or (name not in METRICS and _base(name) in _BUILT_IN)}
+
+    def _criterion(self, name: str, settings: Mapping[str, Any]) -> tuple[CriterionConfig, Any]:
+        """The criterion without its threshold, and the source of its function."""
+        index, entry = self.pool.get(name, (None, {}))
+        path: JsonPath = () if index is None else ("custom_metrics", index)
+        base = _base(name)
+        bodies = [key for key in _BODIES if key in entry]
+        if "rubric_group_name" in entry:
+            message = f"`{name}` has `rubric_group_name`, which agents-cli refuses."
+            hint = "Write `metric_spec_parameters: {rubric_group_key: GROUP}`, without a `prompt_template`."
+            raise _Refused("metric-unsupported", message, hint, (*path, "rubric_group_name"))
+        if bodies and base != name.lower() and base in _BUILT_IN:
+            message = f"`{name}` is reserved by Google's service, which would ignore this definition."
+            raise _Refused("custom-metric-name-taken", message, f"Rename it, e.g. to `my_{name}`.", (*path, "name"))
+        if bodies and name in METRICS:
+            message = f"`{name}` is the name of a metric of ADK."
+            raise _Refused("custom-metric-name-taken", message, "Rename it.", (*path, "name"))
+        if "custom_function" in bodies or "custom_function_file" in bodies:
+            reference, code = self._code(name, entry, path)
+            return CriterionConfig(metric=name, threshold=None), {"code_config": {"name": reference}, "code": code}
+        if bodies:
+            message = f"`{name}` is judged by a prompt, which this version does not support."
+            raise _Refused("metric-unsupported", message, "Remove it from `metrics_to_run`.", (*path, bodies[0]))
+        return self._built_in(name, base, entry, path, settings), None
+
+    def _code(self, name: str, entry: Mapping[str, Any], path: JsonPath) -> tuple[str, str]:
+        """The name and the source of a function."""
+        file = entry.get("custom_function_file")
+        if file is not None and "custom_function" in entry:
+            message = f"`{name}` has both `custom_function` and `custom_function_file`."
+            raise _Refused("metric-unsupported", message, "Keep one.", (*path, "custom_function"))
+        if file is None:
+            source, reference, key = entry["custom_function"], f"{self.document.file}:{name}", "custom_function"
+        else:
+            key, target = "custom_function_file", self.folder / str(file)
+            reference = name_of(target, self.root)
+            try:
+                source = read_regular(target, MAX_SETTINGS).decode("utf-8")
+            except (OSError, ValueError) as error:
+                message = f"`{reference}` can't be read: {getattr(error, 'strerror', None) or error}."
+                hint = "`custom_function_file` is relative to the config's directory."
+                raise _Refused("custom-metric-source", message, hint, (*path, key)) from error
+        if not isinstance(source, str) or not re.search(r"\bevaluate\b", source):
+            what = f"`{key}` is Python source with" if file is None else f"`{reference}` must have"
+            hint = "For a file use `custom_function_file: metrics.py`, relative to this config."
+            raise _Refused("custom-metric-source", f"{what} `def evaluate(instance)`.", hint, (*path, key))
+        return reference, source
+
+    def _built_in(
+        self, name: str, base: str, entry: Mapping[str, Any], path: JsonPath, settings: Mapping[str, Any]
+    ) -> CriterionConfig:
+        if base in _ELSEWHERE:
+            raise _Refused("metric-unsupported", f"`{name}` can't be scored here.", _ELSEWHERE[base], path)
+        if base in _COMPUTED and not entry:
+            message = f"`{name}` is no metric without an entry in `custom_metrics`."
+            raise _Refused("unknown-metric", message, f"Add `- name: {name}` there, as agents-cli needs it.")
+        if base not in _MAPPED:
+            close = nearby(name, [*_BUILT_IN, *self.pool], count=1)
+            guess = f"Did you mean `{close[0]}`? " if close else ""
+            hint = f"{guess}Own metrics are defined in `custom_metrics`."
+            raise _Refused("unknown-metric", f"There is no metric `{name}`.", hint, (*path, "name") if path else ())
+        metric = _MAPPED[base]
+        options = {key: value for key, value in settings.items() if key not in ("threshold", "direction")}
+        try:
+            model = CRITERION_MODELS[metric].model_validate({"threshold": 0.0, **_COMPUTED.get(base, {}), **options})
+        except ValidationError as error:
+            [problem, *_] = shape_problems(
+                Document(file="", text="{}", value=options), error, CRITERION_MODELS[metric], ()
+            )
+            raise _Refused(problem.code, problem.message, problem.hint) from error
+        found = replace(criterion(metric, model), label=name)
+        parameters = entry.get("metric_spec_parameters")
+        group = parameters.get(GROUP_KEY) if isinstance(parameters, dict) else None
+        return replace(found, options={**found.options, GROUP_KEY: group}) if base in _RUBRICS else found
+
+    def _limited(
+        self, config: CriterionConfig, name: str, settings: Mapping[str, Any], own: Document
+    ) -> CriterionConfig:
+        """The criterion with its threshold and its direction. test_config.json has precedence."""
+        index, entry = self.pool.get(name, (0, {}))
+        at_criterion: JsonPath = ("criteria", name)
+        listed = self.document.value.get("thresholds")
+        places: list[tuple[Any, Document, JsonPath]] = [
+            (settings.get("threshold"), own, at_criterion),
+            (entry.get("threshold"), self.document, ("custom_metrics", index, "threshold")),
+            (listed.get(name) if isinstance(listed, dict) else None, self.document, ("thresholds", name)),
+            (_DEFAULT_THRESHOLDS.get(config.label), self.document, ()),
+        ]
+        threshold, where, at = next((place for place in places if place[0] is not None), (None, own, at_criterion))
+        number = isinstance(threshold, int | float) and not isinstance(threshold, bool) and math.isfinite(threshold)
+        if threshold is not None and not number:
+            hint = f'Write e.g. {{"threshold": 0.8}}, or no threshold: then `{name}` is compared with the base branch.'
+            raise _Refused("wrong-type", f"The threshold of `{name}` must be a number.", hint, at, where)
+        spec = METRICS.get(config.metric)
+        if threshold is not None and spec is not None and not spec.low <= threshold <= spec.high:
+            message = f"The threshold {threshold:g} of `{name}` can't be used: its scores go from {spec.low:g} to "
+            raise _Refused("threshold-out-of-range", f"{message}{spec.high:g}.", None, at, where)
+        direction = settings.get("direction", entry.get("direction", "higher"))
+        if direction not in ("higher", "lower", "none") or (spec is not None and direction == "lower"):
+            message = f"The `direction` of `{name}` must be `higher`, `lower` or `none` (only reported)."
+            message = message if spec is None else f"Of `{name}`, higher is better."
+            raise _Refused("invalid-value", message, None, at_criterion, own)
+        return replace(config, threshold=None if direction == "none" else threshold, direction=direction)
+
+    def _remarks(self, config: CriterionConfig, path: JsonPath) -> Iterator[Problem]:
+        """What is different here."""
+        name, base = config.name, _base(config.name)
+        index, entry = self.pool.get(name, (0, {}))
+        if entry.get("execution") == "remote":
+            at: JsonPath = ("custom_metrics", index, "execution")
+            message = f"`{name}` runs here, not in Google's sandbox."
+            yield self.document.problem(Severity.NOTICE, "agents-cli-differs", message, path=at)
+        if base in _MAPPED and config.options.get("backend") != "vertex" and config.label:
+            exact = ' With `"backend": "vertex"` in test_config.json it is asked.' if base in _SERVICE else ""
+            message = (
+                f"`{name}` is scored by `{_MAPPED[base]}`, not by Google's service: scores are similar, not equal."
+            )
+            at = path if path[0] == "metrics_to_run" else ()
+            yield self.document.problem(
+                Severity.NOTICE, "agents-cli-differs", message, path=at, hint=exact.strip() or None
+            )
+
+
+class _Refused(AgentEvalError):
+    def __init__(
+        self, code: str, message: str, hint: str | None, path: JsonPath = (), document: Document | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+        self.path = path
+        self.document = document
+
+
+def _base(name: str) -> str:
+    """The name of a built-in metric without its version."""
+    return re.sub(r"_v\d+$", "", name.lower())

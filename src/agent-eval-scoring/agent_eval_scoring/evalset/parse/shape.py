@@ -1,0 +1,302 @@
+"""Converts pydantic's validation errors to problems with plain messages, positions and hints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_camel, to_snake
+from pydantic_core import ErrorDetails
+
+from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, too_many
+from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.evalset.json import Document, JsonPath
+
+_EXPECTED = {
+    "string_type": "a string",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+}
+_LEGACY_NAMES = {
+    "tool_name": "name",
+    "tool_input": "args",
+    "query": "user_content",
+    "reference": "final_response",
+    "expected_tool_use": "intermediate_data",
+}
+"""Current names of keys of ADK's legacy format."""
+
+_NOUNS = {
+    "AgentData": "the agent data",
+    "AgentDetails": "an agent's details",
+    "Answer": "an answer",
+    "AppDetails": "an app's details",
+    "BaseCriterion": "a criterion",
+    "Content": "a message",
+    "EvalCase": "an eval case",
+    "EvalSet": "an eval set",
+    "Blob": "inline data",
+    "FileData": "file data",
+    "IntermediateData": "intermediate data",
+    "Invocation": "an invocation",
+    "InvocationEvent": "an invocation event",
+    "InvocationEvents": "intermediate data",
+    "JudgeModelOptions": "judge model options",
+    "LegacyTurn": "a turn",
+    "LegacyEval": "an eval",
+    "LegacyToolUse": "a tool use",
+}
+"""Names of models in messages, if not derived from the class name."""
+
+_OWNERS = {"tool_uses": "intermediate_data", "intermediate_responses": "intermediate_data", "text": "parts"}
+_CONTENT_HINT = 'Write {"parts": [{"text": "..."}]}.'
+_HINTS = {
+    "user_content": _CONTENT_HINT,
+    "final_response": _CONTENT_HINT,
+    "parts": 'Write [{"text": "..."}].',
+    "args": 'Write the object itself: {"city": "Berlin"}.',
+    "eval_cases": 'Write a list of cases: [{"eval_id": "...", "conversation": [...]}].',
+    "intermediate_responses": 'Write ["author", [{"text": "..."}]].',
+    "rubric_content": 'Write {"text_property": "..."}.',
+    "criteria": 'Write metrics with their thresholds: {"response_match_score": 0.8}.',
+}
+_EXAMPLES = {
+    "a string": 'Write "...".',
+    "a list": "Write [...].",
+    "an object": "Write {...}.",
+    "a number": "Write it without quotes, e.g. 0.5.",
+    "a whole number": "Write it without quotes, e.g. 5.",
+    "true or false": "Write true or false.",
+}
+_CONVERSATIONS = ("conversation", "conversation_scenario")
+_ALIASES = {"two_conversations": "conversation-and-scenario", "no_conversation": "no-conversation"}
+
+
+def shape_problems(document: Document, error: ValidationError, model: type[BaseModel], base: JsonPath) -> list[Problem]:
+    """A problem for each validation error; beyond MAX_PROBLEMS they are only counted.
+
+    Args:
+        document: The document that contains the value.
+        error: The validation errors.
+        model: The model of the value.
+        base: The path of the value in the document.
+    """
+    details = error.errors(include_url=False, include_context=True, include_input=False)
+    problems = [_problem(document, detail, model, base) for detail in details[:MAX_PROBLEMS]]
+    if len(details) > MAX_PROBLEMS:
+        problems.append(too_many(problems, MAX_PROBLEMS, len(details) - MAX_PROBLEMS))
+    return problems
+
+
+def did_you_mean(value: str, names: list[str]) -> str:
+    """A hint with the names similar to a value, or with all names."""
+    renamed = _LEGACY_NAMES.get(value)
+    if renamed in names:
+        return f"This is the name in ADK's legacy format; write `{renamed}`."
+    close = nearby(value, names) or nearby(to_snake(value), names)
+    if close:
+        return f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
+    return f"Known: {', '.join(f'`{name}`' for name in names)}."
+
+
+def near_miss(key: str, names: list[str]) -> str | None:
+    """The name that an unknown key most likely misspells, or None."""
+    close = nearby(to_snake(key), names, count=1, cutoff=0.75)
+    return close[0] if close else None
+
+
+def noun(model: type[BaseModel]) -> str:
+    """The name of an instance of a model in messages, e.g. `an eval case`."""
+    return _NOUNS.get(model.__name__) or "a " + re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__).lower()
+
+
+def keys_of(model: type[BaseModel]) -> list[str]:
+    """The keys of a model, in snake_case."""
+    return list(model.model_fields)
+
+
+def spellings(names: list[str]) -> set[str]:
+    """The names in snake_case and in camelCase."""
+    return {*names, *(to_camel(name) for name in names)}
+
+
+def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], base: JsonPath) -> Problem:
+    path, missing = _real_path(document.value, base, detail["loc"], detail["type"] == "missing")
+    kind = detail["type"]
+    if isinstance(missing, int):
+        message = f"Item {missing + 1} of `{_last_key(path)}` is missing."
+        return document.error("missing-field", message, path=path, hint=_HINTS["intermediate_responses"])
+    if missing is not None:
+        owner = _models_at(model, path[len(base) :])[0]
+        message = f"The required field `{missing}` of {noun(owner)} is missing."
+        hint = _missing_hint(document, path, missing)
+        return document.error("missing-field", message, path=path, hint=hint)
+    if kind == "extra_forbidden":
+        owners = _models_at(model, path[len(base) : -1])
+        keys = list(dict.fromkeys(key for owner in owners for key in keys_of(owner)))
+        key = str(path[-1])
+        if key in keys:
+            return _conflicting_key(document, path, key)
+        message = f"`{key}` is not a key of {noun(owners[0])}."
+        hint = f"It belongs into `{_OWNERS[key]}`." if key in _OWNERS else did_you_mean(key, keys)
+        return document.error("unknown-key", message, path=path, key=True, hint=hint)
+    if kind in _ALIASES:
+        return _conversation_problem(document, detail, path)
+    label = f"`{_last_key(path)}`" if path else "The document"
+    if kind in _EXPECTED:
+        actual = _describe(_value_at(document.value, path))
+        hint = _HINTS.get(to_snake(_last_key(path)).split("[")[0], _EXAMPLES[_EXPECTED[kind]])
+        return document.error("wrong-type", f"{label} must be {_EXPECTED[kind]}, not {actual}.", path=path, hint=hint)
+    inner = getattr(detail.get("ctx", {}).get("error"), "path", ())
+    message = f"{label} {_expectation(detail)}."
+    return document.error("invalid-value", message, path=(*path, *inner), hint=_value_hint(detail))
+
+
+def _expectation(detail: ErrorDetails) -> str:
+    """What a value must be, as the predicate of a sentence."""
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "too_long":
+            return f"must have {context['max_length']} items, not {context['actual_length']}"
+        case "union_tag_invalid" | "union_tag_not_found":
+            return f"must have a `type` of {context.get('expected_tags', 'a known kind')}"
+    text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ").rstrip(".")
+    return f"{text[:1].lower()}{text[1:]}"
+
+
+def _value_hint(detail: ErrorDetails) -> str:
+    if "base64" in detail["msg"]:
+        return "Encode the bytes as base64."
+    if detail["type"] == "too_long":
+        return _HINTS["intermediate_responses"]
+    return "Correct the value, or remove the key to use its default."
+
+
+def _conflicting_key(document: Document, path: JsonPath, key: str) -> Problem:
+    """The problem of a valid key that conflicts with another key."""
+    siblings = _value_at(document.value, path[:-1])
+    if key != to_camel(key) in siblings:
+        message = f"`{key}` occurs in snake_case and in camelCase."
+        return document.error("unknown-key", message, path=path, key=True, hint="Remove one of them.")
+    return document.error(
+        "unknown-key",
+        f"`{key}` can't be combined with `invocation_events`, which is another form of the same data.",
+        path=path,
+        key=True,
+        hint="Keep one of them.",
+    )
+
+
+def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPath) -> Problem:
+    hint = "Give exactly one of `conversation` and `conversation_scenario`."
+    if detail["type"] == "no_conversation":
+        case = _value_at(document.value, path)
+        keys = [key for key in case if key not in spellings(list(_CONVERSATIONS))]
+        keys = [key for key in keys if near_miss(key, list(_CONVERSATIONS))]
+        if keys:
+            hint = f"`{keys[0]}` looks like a misspelling of `{near_miss(keys[0], list(_CONVERSATIONS))}`."
+    return document.error(_ALIASES[detail["type"]], detail["msg"], path=path, hint=hint)
+
+
+def _missing_hint(document: Document, path: JsonPath, missing: str) -> str:
+    """A hint: the key that looks like the missing one, or what to add."""
+    for key in _value_at(document.value, path):
+        if near_miss(key, [missing]) or _LEGACY_NAMES.get(key) == missing:
+            return f"Rename `{key}` to `{missing}`."
+        if _LEGACY_NAMES.get(missing) == key:
+            return f"Rename `{key}` to `{missing}`, its name in the legacy format, in which the file begins."
+    return f'Add "{missing}": ... to the object that starts here.'
+
+
+def _last_key(path: JsonPath) -> str:
+    """The innermost key, followed by the index if the value is an item of a list."""
+    text = ""
+    for step in reversed(path):
+        if isinstance(step, str):
+            return step + text
+        text = f"[{step}]{text}"
+    return text
+
+
+def _describe(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return "a string" if len(value) > 30 else f'the string "{value}"'
+        case list():
+            return "a list"
+        case _:
+            return "an object"
+
+
+def _value_at(value: Any, path: JsonPath) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _real_path(
+    value: Any, base: JsonPath, loc: tuple[int | str, ...], is_missing: bool
+) -> tuple[JsonPath, str | int | None]:
+    """Converts pydantic's location of an error to a path in the document.
+
+    Pydantic's location contains names of union members, and names missing fields by their alias.
+
+    Returns:
+        The path, and the name of a missing field, if any. Then the path is that of its container.
+    """
+    path = list(base)
+    value = _value_at(value, base)
+    for number, step in enumerate(loc, start=1):
+        if is_missing and number == len(loc):
+            return tuple(path), to_snake(step) if isinstance(step, str) else step
+        if isinstance(value, dict) and isinstance(step, str):
+            spelling = next((name for name in (step, to_snake(step), to_camel(step)) if name in value), None)
+            if spelling is not None:
+                path.append(spelling)
+                value = value[spelling]
+        elif isinstance(value, list) and isinstance(step, int):
+            path.append(step)
+            value = value[step]
+    return tuple(path), None
+
+
+def _models_at(model: type[BaseModel], path: JsonPath) -> list[type[BaseModel]]:
+    """The models that may describe the value at a path inside a model."""
+    models = [model]
+    for step in path:
+        if isinstance(step, str):
+            inner = [
+                field_model
+                for candidate in models
+                for name, field in candidate.model_fields.items()
+                if step in (name, field.alias)
+                for field_model in _models_in(field.annotation)
+            ]
+            # A key that is not a field is a key of a mapping, and `models` has the models of its values.
+            models = inner or models
+    return list(dict.fromkeys(models))
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)

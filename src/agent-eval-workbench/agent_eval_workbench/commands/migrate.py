@@ -1,0 +1,136 @@
+"""`agent-eval migrate OLD NEW`: makes an eval set of a legacy eval file, or of cases of `adk conformance record`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from agent_eval.commands import CliIO
+from agent_eval.commands.start import print_problems
+from agent_eval_agents.sandbox import secrets_in
+from agent_eval_scoring.core.masking import Masker
+from agent_eval_scoring.core.problem import Problem, Severity, capped, docs_page, has_error
+from agent_eval_scoring.core.text import plural
+from agent_eval_scoring.evalset.json import Document, eval_set_text, read_document, write_text
+from agent_eval_scoring.evalset.models import EvalSet
+from agent_eval_scoring.evalset.parse import read_eval_file, read_session
+from agent_eval_workbench.recording.new_cases import personal_data
+from agent_eval_workbench.recording.stored import masked, masks_in
+from agent_eval_workbench.recording.target import new_set_id, stem
+from agent_eval_workbench.sources.cases import eval_cases
+from agent_eval_workbench.sources.reading import Source, read_conformance
+
+
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code."""
+    masker = Masker(secrets_in(io.environ))
+    problems = migrate(
+        arguments.old, arguments.new, initial_session=arguments.initial_session, root=Path.cwd(), masker=masker
+    )
+    print_problems(capped(problems))
+    if has_error(problems):
+        return 2
+    print(f"Wrote {arguments.new}")
+    return 0
+
+
+def migrate(
+    old: Path,
+    new: Path,
+    *,
+    initial_session: Path | None = None,
+    root: Path | None = None,
+    masker: Masker | None = None,
+) -> list[Problem]:
+    """Converts an eval file from either of ADK's legacy formats, or a directory of `adk conformance record`.
+
+    Comments and trailing commas are removed, also from a file in the current format and from a config.
+
+    The id of the eval set is the stem of the new file, because ADK finds an eval set by it. If another file has that
+    id, the name of the directory is appended. A case converted from a list of turns gets the stem of the old file as
+    its id.
+
+    Args:
+        old: The file to read; a directory with specifications, or a YAML file beside one.
+        new: The file to write. It may be the same file.
+        initial_session: A JSON file with the initial session of a list of turns.
+        root: The directory whose eval files must not have the same id. None skips this check.
+        masker: Of what was recorded.
+
+    Returns:
+        The problems. The file was written if none of them is an error.
+    """
+    folder = old.parent if old.suffix == ".yaml" else old
+    if folder.is_dir() and (source := read_conformance(folder, folder.as_posix())):
+        unused = [] if initial_session is None else [_unused_session(initial_session)]
+        return unused + _recorded(source, new, root, masker or Masker())
+    document, problems = read_document(old, old.as_posix(), lenient=True)
+    session, session_problems = (
+        (None, []) if initial_session is None else read_session(initial_session, initial_session.as_posix())
+    )
+    problems = [*session_problems, *problems]
+    if document is None or has_error(problems):
+        return problems
+    cleaned = None
+    if any(problem.code == "json-cleaned" for problem in problems):
+        cleaned = json.dumps(document.value, indent=2, ensure_ascii=False) + "\n"
+    if cleaned is not None and isinstance(document.value, dict) and "criteria" in document.value:
+        return problems + _write(cleaned, new)
+    file, file_problems = read_eval_file(document, session=session)
+    if file is None or file.eval_set is None:
+        return [*problems, *file_problems]
+    if file.converted is None and cleaned is not None:
+        return [*problems, *file_problems, *([] if has_error(file_problems) else _write(cleaned, new))]
+    if file.converted is None:
+        hint = "There is nothing to migrate."
+        return [*problems, document.error("not-legacy", "The file has the current format already.", hint=hint)]
+    problems += [problem for problem in file_problems if problem.code != "legacy-format"]
+    problems += _mock_outputs(document)
+    if initial_session is not None and not file.converted.single_case:
+        problems.append(_unused_session(initial_session))
+    cases = file.eval_set.eval_cases
+    if file.converted.single_case:
+        cases = [case.model_copy(update={"eval_id": stem(old)}) for case in cases]
+    set_id, renamed = new_set_id(new, root)
+    return problems + renamed + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases)), new)
+
+
+def _mock_outputs(document: Document) -> list[Problem]:
+    """A notice if the file says what tools should answer."""
+    turns = [turn for item in document.value for turn in item.get("data", [item])]
+    uses = [use for turn in turns for use in turn.get("expected_tool_use") or ()]
+    count = sum(use.get("mock_tool_output") not in (None, "") for use in uses)
+    message = f"`mock_tool_output` of {plural(count, 'expected call')} is in `tool_responses` now."
+    hint = f'`answers = "case"` in a [[tool]] lets it answer the calls ({docs_page("tools")}).'
+    notice = document.problem(Severity.NOTICE, "mock-output-kept", message, path=(), hint=hint)
+    return [notice] if count else []
+
+
+def _recorded(source: Source, new: Path, root: Path | None, masker: Masker) -> list[Problem]:
+    cases, problems = eval_cases([masked(conversation, masker) for conversation in source.conversations])
+    problems = [*source.problems, *problems]
+    if has_error(problems) or not cases:
+        return problems
+    set_id, renamed = new_set_id(new, root)
+    problems += masks_in(cases, new.as_posix()) + personal_data(cases, new.as_posix()) + renamed
+    return problems + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases)), new)
+
+
+def _write(text: str, new: Path) -> list[Problem]:
+    try:
+        write_text(new, text)
+    except OSError as error:
+        message, hint = f"The file can't be written: {error.strerror}.", "Check the directory's permissions."
+        return [Problem(code="unwritable-file", message=message, hint=hint, file=new.as_posix())]
+    return []
+
+
+def _unused_session(session: Path) -> Problem:
+    return Problem(
+        severity=Severity.WARNING,
+        code="initial-session-unused",
+        message="The initial session is not used: the file contains the sessions of its cases.",
+        hint="Only legacy test files (lists of turns) need a separate file for it.",
+        file=session.as_posix(),
+    )

@@ -1,0 +1,250 @@
+"""Sends OTLP: JSON with credentials, bounded time and size, no secret in a message."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from agent_eval.commands import CliIO
+from agent_eval_scoring.core.errors import AgentEvalError
+from agent_eval_scoring.core.masking import Masker, first_line
+from agent_eval_scoring.core.text import harmless, plural
+from agent_eval_scoring.net.retry import UNPROCESSED, Retry, seconds_asked
+from agent_eval_scoring.net.transfer import LARGEST_ERROR, Answer, NoAnswer, NoAuth, Request, new_session, receive
+from agent_eval_workbench.exports.otlp import Batch
+
+_RETRY = Retry(attempts=4, longest_asked=30.0, jitter=0.0)
+_LARGEST_ANSWER = 10_000_000
+_CONNECT = 10.0
+
+
+class UploadError(AgentEvalError):
+    """The service did not accept a request. The message is safe to log."""
+
+
+class InvalidTarget(AgentEvalError):
+    """The address or the credentials can't be used. The message is safe to log."""
+
+
+def _checked_url(url: str, name: str) -> str:
+    """The URL of a service without a trailing slash.
+
+    Args:
+        url: The URL.
+        name: The flag or variable that contains it, for the message.
+
+    Raises:
+        InvalidTarget: It is not an http(s) URL, or contains a password.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        parts, host = urlsplit(""), None
+    if parts.scheme not in {"http", "https"} or not host or "@" in parts.netloc or parts.query or parts.fragment:
+        # The URL is not shown: it may contain a password.
+        raise InvalidTarget(f"{name} is not the URL of a service. Write https://HOST[:PORT][/PATH].")
+    return url.rstrip("/")
+
+
+class Client:
+    """Sends requests to one service."""
+
+    def __init__(
+        self,
+        headers: Mapping[str, str],
+        *,
+        timeout: float = 30.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Opens no connection yet.
+
+        Args:
+            headers: Sent with every request. Their values are secrets and are masked in messages.
+            timeout: Seconds for a response.
+            sleep: Waits for a number of seconds.
+
+        Raises:
+            InvalidTarget: A header can't be sent.
+        """
+        for name, value in headers.items():
+            if not (name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
+                raise InvalidTarget("The name of a header has characters that can't be sent.")
+            if not (value.isascii() and value.isprintable()):
+                raise InvalidTarget(f"The value of the header {name} has characters that can't be sent.")
+        self._headers = {**headers, "Content-Type": "application/json"}
+        # A value is `Bearer TOKEN` or the token itself.
+        self._masker = Masker(part for value in headers.values() for part in (value, value.rpartition(" ")[2]))
+        self._timeout = timeout
+        self._sleep = sleep
+        self._session = new_session()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._session.close()
+
+    def post(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Sends JSON, up to four times, and returns the JSON object of the answer; {} for an empty answer.
+
+        Raises:
+            UploadError: The answer is not a success, or there is none.
+        """
+        data = json.dumps(body, ensure_ascii=False).encode()
+        for attempt in itertools.count(1):
+            answer = self._send(url, data)
+            is_temporary = answer.status in UNPROCESSED if isinstance(answer, Answer) else answer.kind == "unavailable"
+            if not (is_temporary and attempt < _RETRY.attempts):
+                return self._json(url, answer)
+            self._sleep(_RETRY.pause(attempt, seconds_asked(answer.headers) if isinstance(answer, Answer) else None))
+        raise AssertionError("unreachable")
+
+    def _send(self, url: str, data: bytes) -> Answer | NoAnswer:
+        deadline = time.monotonic() + self._timeout
+        request = Request(method="POST", url=url, params=None, data=data, headers=self._headers, auth=NoAuth())
+        return receive(
+            self._session,
+            request,
+            timeouts=(min(_CONNECT, self._timeout), self._timeout),
+            max_bytes=_LARGEST_ANSWER,
+            expired=lambda: time.monotonic() > deadline,
+        )
+
+    def _json(self, url: str, answer: Answer | NoAnswer) -> dict[str, Any]:
+        where = self.safe(url)
+        if isinstance(answer, NoAnswer):
+            raise UploadError(f"{where}: {answer.message}.")
+        if answer.location is not None:
+            target = self.safe(urlsplit(answer.location).netloc or "another address")
+            raise UploadError(f"{where} redirects to {target}. Credentials are not sent there; use the final address.")
+        if not 200 <= answer.status < 300:
+            raise UploadError(f"{where} answers with HTTP {answer.status}{self._reason(answer.body)}.")
+        if not answer.body.strip():
+            return {}
+        try:
+            content = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            raise UploadError(f"{where} answers with HTTP {answer.status}, but not with a JSON object.")
+        return content
+
+    def _reason(self, body: bytes) -> str:
+        # A body that was cut may end with the first half of a secret.
+        whole = self._masker.beginning(body) if len(body) >= LARGEST_ERROR else body
+        reason = self.safe(whole.decode("utf-8", "replace"))
+        return f": {reason.rstrip('.')}" if reason else ""
+
+    def safe(self, text: str) -> str:
+        """The text for a message: secrets masked, on one line, of bounded length."""
+        return " ".join(harmless(first_line(self._masker.text(text), 500)).split())
+
+
+_PREFIX = "OTEL_EXPORTER_OTLP_"
+_REJECTED = {"traces": "rejectedSpans", "logs": "rejectedLogRecords"}
+_DEFAULT_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtlpTarget:
+    """Where to send a signal."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    timeout: float
+    """Seconds."""
+
+
+def otlp_target(signal: Literal["traces", "logs"], environ: Mapping[str, str], endpoint: str | None) -> OtlpTarget:
+    """The target of a signal.
+
+    Args:
+        signal: The signal.
+        environ: OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS and _TIMEOUT (milliseconds), and the same for one signal, e.g.
+            OTEL_EXPORTER_OTLP_TRACES_ENDPOINT.
+        endpoint: `--endpoint`, which replaces the variable; the signal's path is appended.
+
+    Raises:
+        InvalidTarget: There is no endpoint, or a value is invalid.
+    """
+    own = f"{_PREFIX}{signal.upper()}_"
+    if endpoint:
+        url = f"{_checked_url(endpoint, '--endpoint')}/v1/{signal}"
+    elif value := environ.get(f"{own}ENDPOINT"):
+        url = _checked_url(value, f"{own}ENDPOINT")
+    elif value := environ.get(f"{_PREFIX}ENDPOINT"):
+        url = f"{_checked_url(value, f'{_PREFIX}ENDPOINT')}/v1/{signal}"
+    else:
+        raise InvalidTarget(f"There is no endpoint. Set --endpoint or {_PREFIX}ENDPOINT, or write to --output.")
+    name = f"{own}HEADERS" if environ.get(f"{own}HEADERS") else f"{_PREFIX}HEADERS"
+    timeout = environ.get(f"{own}TIMEOUT") or environ.get(f"{_PREFIX}TIMEOUT") or ""
+    if timeout and not (timeout.isdecimal() and 0 < int(timeout) <= 3_600_000):
+        raise InvalidTarget(f"{_PREFIX}TIMEOUT must be a number of milliseconds from 1 to 3600000.")
+    seconds = int(timeout) / 1000 if timeout else _DEFAULT_TIMEOUT
+    return OtlpTarget(url=url, headers=_headers(environ.get(name, ""), name), timeout=seconds)
+
+
+def _headers(text: str, name: str) -> dict[str, str]:
+    """`key=value,key=value` with percent-encoded values (W3C Baggage without properties)."""
+    headers = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise InvalidTarget(f"{name} must be `name=value,name=value`.")
+        headers[key.strip()] = unquote(value.strip())
+    return headers
+
+
+def send_otlp(client: Client, target: OtlpTarget, signal: Literal["traces", "logs"], body: Mapping[str, Any]) -> None:
+    """Sends one batch.
+
+    Raises:
+        UploadError: It was not accepted, or only in part.
+    """
+    answer = client.post(target.url, body)
+    partial = answer.get("partialSuccess") or answer.get("partial_success")
+    if isinstance(partial, dict):
+        count = str(partial.get(_REJECTED[signal]) or "0")
+        reason = client.safe(str(partial.get("errorMessage") or ""))
+        if count != "0":
+            because = f": {reason.rstrip('.')}" if reason else ""
+            raise UploadError(f"{client.safe(target.url)} rejected {client.safe(count)} items{because}.")
+
+
+def send_batches(batches: Iterator[Batch], to: OtlpTarget, to_logs: OtlpTarget | None, io: CliIO) -> int:
+    """Sends everything; after a failure the rest is not sent. Returns the exit code.
+
+    Args:
+        batches: What to send.
+        to: Where traces go.
+        to_logs: Where log records go; None: none are sent.
+        io: Prints what was sent.
+    """
+    spans = records = 0
+    with contextlib.ExitStack() as clients:
+        traces = clients.enter_context(contextlib.closing(Client(to.headers, timeout=to.timeout)))
+        logs = to_logs and clients.enter_context(contextlib.closing(Client(to_logs.headers, timeout=to_logs.timeout)))
+        try:
+            for batch in batches:
+                send_otlp(traces, to, "traces", batch.traces)
+                spans += batch.spans
+                if batch.logs is not None and logs and to_logs:
+                    send_otlp(logs, to_logs, "logs", batch.logs)
+                    records += batch.log_records
+        except UploadError as error:
+            hint = ""
+            if spans and not records and to_logs:
+                hint = " If the service takes traces only, use --scores events."
+            io.log(f"agent-eval: {error}{hint} Sent before: {_sent(spans, records)}. The verdict is not affected.")
+            return 1
+        io.print_result(f"Sent {_sent(spans, records)} to {traces.safe(to.url)}")
+    return 0
+
+
+def _sent(spans: int, records: int) -> str:
+    return f"{plural(spans, 'span')} and {plural(records, 'score')}"

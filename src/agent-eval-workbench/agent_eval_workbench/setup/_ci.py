@@ -1,0 +1,203 @@
+"""What runs the evals in CI. The workflow is the README's, the other texts are those of docs/recipes.md."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+
+from agent_eval_agents.sandbox import BASE_VARIABLES, MODEL_VARIABLES
+from agent_eval_scoring.core.files import open_regular
+from agent_eval_scoring.evalset.paths import name_of
+
+WORKFLOW = """\
+name: Evals
+on:
+  pull_request:
+  merge_group:
+  push:
+    branches: [main] # records the baseline that pull requests are compared with
+permissions:
+  contents: read
+  actions: read
+  pull-requests: write
+concurrency:
+  group: evals-${{ github.event.pull_request.number || github.run_id }}
+  cancel-in-progress: true # a newer push to the same pull request
+jobs:
+  evals:
+    runs-on: ubuntu-latest
+    timeout-minutes: 30
+    steps:
+      - uses: actions/checkout@v6
+        with:
+          persist-credentials: false
+      - uses: org/agent-eval-action@v1
+        env:
+          GOOGLE_API_KEY: ${{ secrets.GOOGLE_API_KEY }}
+"""
+GITLAB = """\
+evals:
+  image:
+    name: ghcr.io/org/agent-eval-action:1
+    entrypoint: [""]
+  script:
+    - agent-eval run
+  artifacts:
+    when: always
+    paths: [agent-eval-results/]
+    reports:
+      junit: agent-eval-results/junit.xml
+"""
+JENKINS = """\
+pipeline {
+  agent { docker { image 'ghcr.io/org/agent-eval-action:1'; args '--user root --entrypoint=' } }
+  environment { GOOGLE_API_KEY = credentials('google-api-key') }
+  stages {
+    stage('evals') {
+      steps { sh 'agent-eval run' }
+    }
+  }
+  post {
+    always {
+      junit 'agent-eval-results/junit.xml'
+      archiveArtifacts artifacts: 'agent-eval-results/**', allowEmptyArchive: true
+    }
+  }
+}
+"""
+
+
+def workflow(variables: Sequence[str], branch: str) -> str:
+    """The workflow.
+
+    Args:
+        variables: Secrets that the agent needs.
+        branch: The main branch.
+    """
+    line = f"          {DEFAULT_KEY}: ${{{{ secrets.{DEFAULT_KEY} }}}}\n"
+    assert line in WORKFLOW
+    lines = "".join(line.replace(DEFAULT_KEY, name) for name in variables)
+    return WORKFLOW.replace(line, lines).replace("branches: [main]", f"branches: [{branch}]")
+
+
+def jenkins(variables: Sequence[str]) -> str:
+    """The pipeline for Jenkins."""
+    [line] = [text for text in JENKINS.splitlines() if DEFAULT_KEY in text]
+    lines = (line.replace(DEFAULT_KEY, name).replace("google-api-key", _credential(name)) for name in variables)
+    return JENKINS.replace(line, "\n".join(lines))
+
+
+def _credential(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+DEFAULT_KEY = "GOOGLE_API_KEY"
+_KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
+_GEMINI = re.compile(r"""["'/]gemini-|^\s*model:\s*gemini-""", re.MULTILINE)
+"""A model of Google's in Python or YAML. An agent without any model in its source uses ADK's default, also Google's."""
+_GOOGLE_KEYS = {DEFAULT_KEY, "GEMINI_API_KEY"}
+_LITELLM = re.compile(r"""["'](openai|anthropic|mistral|groq|deepseek|openrouter|xai)/""")
+"""Models of LiteLLM whose key is the variable NAME_API_KEY (docs.litellm.ai/docs/providers)."""
+_MOST_BYTES = 200_000
+_MOST_FILES = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variables:
+    """The environment variables that agents need, by their source."""
+
+    keys: tuple[str, ...]
+    """The keys of their models' providers, which the gate passes to them."""
+    reads: dict[str, tuple[str, ...]]
+    """The other variables that the source reads, each with its places, FILE:LINE."""
+
+
+def find_variables(root: Path, directories: Sequence[Path]) -> Variables:
+    """Searches the source of agents.
+
+    Args:
+        root: The repository.
+        directories: The agents.
+    """
+    keys: dict[str, None] = {}
+    reads: dict[str, list[str]] = {}
+    is_google = False
+    for directory in directories:
+        for path in islice(_sources(directory), _MOST_FILES):
+            text = _text(path)
+            is_google |= _GEMINI.search(text) is not None
+            names = [*_KEY.findall(text), *(f"{name.upper()}_API_KEY" for name in _LITELLM.findall(text))]
+            keys |= dict.fromkeys(name for name in names if is_passed(name))
+            for name, line in _reads(text) if path.suffix == ".py" else ():
+                reads.setdefault(name, []).append(f"{name_of(path, root)}:{line}")
+    if not keys or (is_google and not keys.keys() & _GOOGLE_KEYS):
+        keys = {DEFAULT_KEY: None, **keys}
+    others = {
+        name: tuple(dict.fromkeys(places))
+        for name, places in reads.items()
+        if name not in keys and not _matches(name, BASE_VARIABLES)
+    }
+    return Variables(keys=tuple(keys), reads=others)
+
+
+def is_passed(name: str) -> bool:
+    """Whether the agent gets a variable of the job by default."""
+    return _matches(name, MODEL_VARIABLES)
+
+
+def _matches(name: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _reads(text: str) -> Iterator[tuple[str, int]]:
+    """The variables that Python source reads, with lines: `os.getenv("A")`, `environ["A"]`, `environ.get("A")`."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return  # Cut, or not Python 3: the agent's own error is more specific.
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and _name(node.value) == "environ":
+            key: ast.expr | None = node.slice
+        elif isinstance(node, ast.Call) and _is_reader(node.func):
+            key = node.args[0] if node.args else None
+        else:
+            continue
+        if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.isidentifier():
+            yield key.value, node.lineno
+
+
+def _is_reader(function: ast.expr) -> bool:
+    if isinstance(function, ast.Attribute) and function.attr in {"get", "pop"}:
+        return _name(function.value) == "environ"
+    return _name(function) == "getenv"
+
+
+def _name(expression: ast.expr) -> str:
+    """The last part of a name: `environ` of `os.environ`."""
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    return expression.id if isinstance(expression, ast.Name) else ""
+
+
+def _sources(directory: Path) -> Iterator[Path]:
+    """The source files of an agent, without environments and hidden directories."""
+    for folder, folders, files in os.walk(directory):
+        if "pyvenv.cfg" in files:
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name != "node_modules")
+        yield from (Path(folder, name) for name in sorted(files) if name.endswith((".py", ".yaml")))
+
+
+def _text(path: Path) -> str:
+    try:
+        with open_regular(path) as file:
+            return file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,9 +1,0 @@
-"""The agent's host process: its life cycle, its protocol, its log, and the owner of its failures."""
-
-from agent_eval.agents.host._facts import HostSpec, Turn, exit_description
-from agent_eval.agents.host._log import HostLog
-from agent_eval.agents.host._program import PROGRAM
-from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
-from agent_eval.agents.host.metric_hosts import MetricHosts
-from agent_eval.agents.host.outage import ModelOutages
-from agent_eval.agents.host.process import ADAPTERS, HostProcess

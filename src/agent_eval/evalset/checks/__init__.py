@@ -1,5 +1,0 @@
-"""Problems of valid eval files: duplicate ids, criteria that lack their reference, unused rubrics."""
-
-from agent_eval.evalset.checks.arguments import idle_rules
-from agent_eval.evalset.checks.cases import check_against_config, check_cases
-from agent_eval.evalset.checks.references import criteria_of, idle_weights

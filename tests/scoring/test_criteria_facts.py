@@ -1,0 +1,301 @@
+"""Facts of texts in many languages, and the criterion that compares them."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from criteria_samples import score, scored, turn
+from gate_runs import patience
+from hypothesis import given
+from hypothesis import strategies as st
+from recording_samples import recording
+from remark_samples import lines
+from runner_doubles import planned
+
+from agent_eval.runner.scoring import report_run
+from agent_eval_scoring.criteria.base import NotEvaluated
+from agent_eval_scoring.criteria.facts import compare, differences, facts_of
+from agent_eval_scoring.criteria.registry import build
+from agent_eval_scoring.evalset.models.schema import CriterionConfig
+
+ALL = {"names": True, "states": True, "negation": True}
+
+SAME = {
+    "decimal comma": ("1.234,5 units", "1,234.5 units"),
+    "spaces, apostrophes": ("1 234 567 and 1'234", "1,234,567 and 1234"),
+    "Indian groups": ("1,50,000 rupees", "150000 INR"),
+    "scale": ("150 thousand", "150k"),
+    "scale in words": ("two million dollars", "$2,000,000.00"),
+    "scale and currency": ("$3M", "3 million US dollars"),
+    "scale of two words": ("2 mil millones", "2.000.000.000"),
+    "percent": ("12.5 %", "12,5 Prozent"),
+    "percent, Chinese": ("百分之十五", "15％"),
+    "twelve hours": ("at 3 pm", "um 15:00 Uhr"),
+    "either twelve": ("à 3:00", "15h00"),
+    "half past": ("19時半", "下午7点30分"),
+    "evening": ("7:30 de la tarde", "19:30"),
+    "date, English": ("June 5, 2026", "on 5.6.2026"),
+    "date, ISO": ("June 5th, 2026", "2026-06-05T10:00"),
+    "date, French": ("5 juin 2026", "5th of June 2026"),
+    "date, Spanish": ("el 5 de junio de 2026", "2026/06/05"),
+    "date, Han": ("二〇二六年六月五日", "2026. 6. 5."),
+    "date, era": ("令和8年6月5日", "５. Juni ２０２６"),
+    "date, Arabic": ("٥ حزيران ٢٠٢٦", "5/6/2026"),
+    "date, two words": ("5 كانون الثاني 2026", "2026-01-05"),
+    "date, either order": ("03/04/2026", "April 3, 2026"),
+    "date, other order": ("03/04/2026", "March 4, 2026"),
+    "date without a year": ("on June 5", "2026年6月5日"),
+    "month and year": ("June 2026", "juin 2026"),
+    "Arabic digits": ("١٬٢٣٤٫٥", "1234.5"),
+    "wide digits": ("３", "3"),
+    "Han number": ("一百五十个", "150"),
+    "Han and digits": ("1万2500円", "12,500円"),
+    "Hangul number": ("직원 백오십 명", "150명"),
+    "written out": ("twenty-five", "25"),
+    "written out, German": ("zweiundzwanzig", "22"),
+    "minus": ("-5 °C", "minus five degrees"),
+    "below zero": ("5 degrees below zero", "零下5度"),
+    "dash as a minus": ("−5", "-5"),
+    "unit": ("3,5 km", "3.5 kilometres"),
+    "unit left out": ("12 kg", "12"),
+    "dollars of any country": ("¥500", "500 yen"),
+    "code": ("order A-1042.", "(#a-1042)"),
+    "code in quotes": ("A-1042", "the order “A-1042”"),
+    "version": ("v2.13.0", "2.13.0"),
+    "IBAN": ("DE89370400440532013000", "DE89 3704 0044 0532 0130 00"),
+    "phone": ("+49 30 901820", "+49 (30) 90-18-20"),
+    "address": ("<https://example.com/a/>.", "[here](https://example.com/a)"),
+    "e-mail": ("Help@example.com.", "mailto:help@example.com"),
+    "quote without its marks": ("It says “No  way”.", "It says no way"),
+    "masked": ("the key ***API_KEY***", "key: ***API_KEY***"),
+    "name": ("I asked Anna Weber.", "**Weber**, Anna"),
+    "name, title": ("Ich frage Frau Müller.", "Frau Dr. Müller"),
+    "name, katakana": ("担当はマイケル・スミスです", "マイケル・スミス"),
+    "state": ("The ticket is cancelled.", "We canceled the ticket"),
+    "turned on": ("The light is on.", "Turned the light on"),
+    "denied": ("Breakfast is not included.", "The breakfast isn't included."),
+    "denied by an ending": ("朝食は含まれません。", "朝食は含まれていない。"),
+    "no denial": ("Done.", "No problem! Done."),
+    "another sentence denies": ("Breakfast is included.", "Breakfast is included. Parking is not."),
+    "repeated": ("5 apples and 5 pears", "5 of each"),
+}
+OTHER = {
+    "sign": ("-5 °C", "5 °C", "-5 °C"),
+    "scale left out": ("150 thousand", "150", "150 thousand"),
+    "zero": ("Sales were 150 thousand.", "Sales were 0 thousand.", "150 thousand"),
+    "unit": ("5 km", "5 miles", "5 km"),
+    "currency": ("€5", "$5", "€5"),
+    "percent": ("5%", "5", "5%"),
+    "range": ("3-5 days", "3 days", "5 days"),
+    "day": ("June 5, 2026", "June 6, 2026", "June 5, 2026"),
+    "year": ("5.6.2026", "5.6.2025", "5.6.2026"),
+    "morning": ("3 pm", "3 am", "3 pm"),
+    "code": ("A-1042", "A-1024", "A-1042"),
+    "code or number": ("A-1042", "1042", "A-1042"),
+    "date in a code": ("ORD-2026-06-05", "ORD-2026-06-06", "ORD-2026-06-05"),
+    "host": ("www.example.com/a", "https://example.org/a", "www.example.com/a"),
+    "quote": ("It says `later`.", "It says now", "later"),
+    "masked": ("***API_KEY***", "***OTHER_KEY***", "***API_KEY***"),
+    "name": ("We ship to New York.", "We ship to New Jersey.", "New York"),
+    "place": ("下一班开往北京", "下一班开往上海", "北京"),
+    "state": ("It is approved.", "It is rejected.", "approved"),
+    "off": ("It is off.", "It is on.", "off"),
+    "denied": ("You can cancel it.", "You can't cancel it.", "You can cancel it"),
+    "not denied": ("还没有座位。", "还有座位。", "还没有座位"),
+}
+NONE = {
+    "words": "All is well, and one of us can go on.",
+    "list": "Steps:\n1. Open\n2. Close",
+    "punctuation": "... - -- *** 。",
+    "Han words": "万一不行，十分抱歉，千万别急，一起去",
+    "Hangul words": "이만 줄입니다. 오늘 사만 이천",
+}
+
+
+@pytest.mark.parametrize(("reference", "answer"), SAME.values(), ids=SAME)
+def test_facts__another_form_is_the_same(reference: str, answer: str) -> None:
+    compared = compare(reference, answer, **ALL)
+
+    assert not compared.missing
+    assert compared.found or not facts_of(reference)
+
+
+@pytest.mark.parametrize(("reference", "answer", "missing"), OTHER.values(), ids=OTHER)
+def test_facts__another_fact_is_missing(reference: str, answer: str, missing: str) -> None:
+    assert [fact.text.strip() for fact in compare(reference, answer, **ALL).missing] == [missing]
+
+
+@pytest.mark.parametrize("text", NONE.values(), ids=NONE)
+def test_facts__none(text: str) -> None:
+    assert facts_of(text) == ()
+
+
+def test_facts_of__says_what_and_where() -> None:
+    text = "Order A-1042 (€1.234,50) leaves Berlin on 03/04/2026 at 3:00; it isn't open: see “the terms”."
+    facts = facts_of(text, **ALL)
+
+    assert [(fact.kind, fact.text, sorted(fact.values), sorted(fact.units)) for fact in facts] == [
+        ("code", "A-1042", ["a-1042"], []),
+        ("amount", "€1.234,50", ["1234.5"], ["EUR"]),
+        ("name", "Berlin", ["berlin"], []),
+        ("date", "03/04/2026", ["03-04", "04-03"], ["2026"]),
+        ("time", "3:00", ["03:00", "15:00"], []),
+        ("negation", "isn't", ["not"], []),
+        ("state", "open", ["open"], []),
+        ("quote", "the terms", ["the terms"], []),
+    ]
+    assert [text[fact.start : fact.end] for fact in facts] == [fact.text for fact in facts]
+
+
+def test_compare__new_numbers() -> None:
+    compared = compare("150 units, 5%", "0 units, 5 %, 0 returns, 2026-06-05")
+
+    assert [fact.text for fact in compared.missing] == ["150 units"[:3]]
+    assert [fact.text for fact in compared.new] == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pairs"),
+    [
+        ("Sales were 150 thousand.", "Sales were 0 thousand.", [("150 thousand", "0 thousand")]),
+        ("A-1 is open, 5 EUR", "A-1 is OPEN, 5 eur", [("open", "OPEN")]),
+        ("30 days in Berlin", "no days in Paris", [("30 days", None), ("Berlin", "Paris"), (None, "no")]),
+        ("5 and 6", "6 and 5.0", []),
+    ],
+)
+def test_differences__in_pairs(before: str, after: str, pairs: list[tuple[str | None, str | None]]) -> None:
+    found = [(pair.before and pair.before.text, pair.after and pair.after.text) for pair in differences(before, after)]
+
+    assert sorted(found, key=repr) == sorted(pairs, key=repr)
+
+
+WRITTEN = {
+    "en": (",", "."),
+    "de": (".", ","),
+    "fr": ("\u202f", ","),
+    "fr, plain space": (" ", ","),
+    "ch": ("'", "."),
+    "ar": ("٬", "٫"),
+    "none": ("", "."),
+}
+
+
+def written(value: Decimal, style: str) -> str:
+    group, point = WRITTEN[style]
+    text = f"{value:,}".replace(",", "G").replace(".", "P").replace("G", group).replace("P", point)
+    return text.translate({ord(str(digit)): chr(0x660 + digit) for digit in range(10)}) if style == "ar" else text
+
+
+@given(
+    st.decimals(min_value=-(10**12), max_value=10**12, places=2),
+    *[st.sampled_from(sorted(WRITTEN))] * 2,
+)
+def test_facts__a_number_is_the_same_in_each_locale(value: Decimal, first: str, second: str) -> None:
+    compared = compare(f"It is {written(value, first)} now", f"Now: {written(value, second)}.")
+
+    assert not compared.missing and not compared.new and len(compared.found) == 1
+
+
+@given(st.text(), st.text(alphabet="ab12 .,-:/@*\"'年月日一万零下¥$%\n“مp#TZ"))
+def test_facts_of__any_text(one: str, other: str) -> None:
+    for text in (one, other):
+        facts = facts_of(text, **ALL)
+        assert all(text[fact.start : fact.end] == fact.text and fact.values for fact in facts)
+        assert not compare(text, text, names=True).missing
+    assert compare(one, other, **ALL).found is not None
+
+
+@pytest.mark.nightly
+def test_facts_of__a_long_text_takes_linear_time() -> None:
+    pieces = [
+        "1",
+        "1 ",
+        "1,",
+        "a1-",
+        "a@a.",
+        "@",
+        "www.",
+        '"',
+        "“a",
+        "*",
+        "***A",
+        "A de ",
+        "一",
+        "一百",
+        "만",
+        "+1",
+        "2026-06-",
+    ]
+    pieces += [
+        "DE89 3704 ",
+        "3:",
+        "下午",
+        "-",
+        "-1",
+        " ",
+        "\n",
+        "1. \n",
+        "june 5 ",
+        "twenty-",
+        "not. ",
+        "1 thousand ",
+        "السيد ",
+    ]
+    pieces += ["ァ・", "王", "漢", "가", ".", "below zero 5", "is on ", "\x00", "\ud800", "(", "%"]
+    generator = random.Random(1)
+    texts = [piece * (1_000_000 // len(piece)) for piece in pieces]
+    texts.append("".join(generator.choice("ab12 .,-:/@*\"'年月日一万¥$%\n") for _ in range(1_000_000)))
+    for text in texts:
+        start = time.process_time()
+        facts_of(text, **ALL)
+        assert time.process_time() - start < 4 * patience(), text[:20]
+
+
+# The criterion
+
+
+async def test_response_facts__is_the_mean_over_turns_with_facts() -> None:
+    actual = [turn(text=text) for text in ("0 of 30 on 5.6.2026", "Hello", "five", None)]
+    expected = [turn(text=text) for text in ("150 of 30 on June 5, 2026", "Good day", "5", None)]
+    result = await scored("response_facts", actual, expected)
+
+    assert result.turn_scores == (2 / 3, None, 1.0, None)
+    assert result.score == (2 / 3 + 1) / 2
+    (finding,) = result.findings
+    assert lines(finding.why) == ("150 is missing; 0 is new; 2 of 3 expected facts found",)
+
+
+async def test_response_facts__with_intermediate_responses_and_extra_numbers() -> None:
+    forbidden = await scored(
+        "response_facts", [turn(text="5 or 6"), turn(text="7")], [turn(text="5"), turn(text="Hi")], extra="forbid"
+    )
+    none = await scored("response_facts", [turn(text="Hi")], [turn(text="Hello")], extra="forbid")
+    denied = await scored(
+        "response_facts", [turn(text="It isn't open")], [turn(text="It is open")], negation=True, states=True
+    )
+
+    assert forbidden.turn_scores == (0.5, 0.0)
+    assert [lines(finding.why) for finding in forbidden.findings] == [
+        ("6 is new; 1 of 1 expected fact found",),
+        ("7 is new; 0 of 0 expected facts found",),
+    ]
+    assert (none.score, denied.score) == (1.0, 0.5)
+    assert lines(denied.findings[0].why)[1:] == ('the answer denies: "It is open"',)
+
+
+async def test_response_facts__no_fact_is_no_score() -> None:
+    result = await score("response_facts", [turn(text="Hi")], [turn(text="Hello")])
+    assert isinstance(result, NotEvaluated) and result.code == "no-facts"
+
+    alone, beside = [
+        await report_run(
+            replace(planned("c"), criteria=tuple(build(CriterionConfig(metric=name, threshold=0)) for name in metrics)),
+            recording("c", turn(text="hello")),
+        )
+        for metrics in (["response_facts"], ["response_facts", "response_match_score"])
+    ]
+    assert (alone.status, beside.status) == ("errored", "passed")
