@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The release steps that change files and create commits, in the order of .github/workflows/release.yml.
 
+    release.py version 1.2.3                    write the version into the code and the distributions
     release.py check 1.2.3                      check that this checkout can be released as 1.2.3
     release.py pin python                       print an image that releases are built with, by digest
     release.py rename acme/agent-eval-action    write the repository's and the image's name into every file
@@ -24,6 +25,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 PINS = ".github/images/Dockerfile"
+SOURCE = "src/agent-eval-action/agent_eval/__init__.py"
+VERSION = re.compile(r'^((?:__version__|version) = "|  "agent-eval-\w+==)([^"]+)"', re.MULTILINE)
 # The token of a workflow may not push a commit that changes workflows. They take their name from GITHUB_REPOSITORY.
 NOT_RENAMED = ".github/workflows/"
 BOT = "github-actions[bot]"
@@ -108,17 +111,36 @@ def placeholders(root: Path) -> list[str]:
     return remaining
 
 
+def versions(root: Path) -> dict[Path, str]:
+    """The version that each file has: the code, each distribution, and what distributions require of each other."""
+    found = {}
+    for file in (root / SOURCE, *sorted(root.glob("src/*/pyproject.toml"))):
+        named = {match[2] for match in VERSION.finditer(file.read_text("utf-8"))}
+        found[file] = ", ".join(sorted(named)) or "no version"
+    return found
+
+
+def set_version(root: Path, version: str) -> None:
+    """Writes the version into the code and into the distributions."""
+    if not re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", version):
+        raise Refused(f"`{version}` is not a version: X.Y.Z or X.Y.Z.devN is expected")
+    for file in versions(root):
+        file.write_text(VERSION.sub(lambda match: match[1] + version + '"', file.read_text("utf-8")), "utf-8")
+
+
 def check(root: Path, version: str) -> None:
-    """Checks that code, changelog and documentation have this version.
+    """Checks that code, distributions, changelog and documentation have this version.
 
     Raises:
         Refused: They don't.
     """
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise Refused(f"`{version}` is not a version: X.Y.Z is expected")
-    source = "src/agent-eval-action/agent_eval/__init__.py"
-    if f'__version__ = "{version}"' not in (root / source).read_text("utf-8").splitlines():
-        raise Refused(f"{source} has another version; set __version__ and merge that first")
+    for source, named in versions(root).items():
+        if named != version:
+            raise Refused(
+                f"{source.relative_to(root)} has {named}; run `release.py version {version}` and merge that first"
+            )
     changes(root, version)
     major = version.partition(".")[0]
     ours = re.escape(repository(root))
@@ -225,6 +247,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(dest="step", required=True)
     for step, arguments in {
+        "version": ["version"],
         "check": ["version"],
         "pin": ["image"],
         "rename": ["repository"],
@@ -238,6 +261,8 @@ def main() -> int:
     root = Path.cwd()
     try:
         match options.step:
+            case "version":
+                set_version(root, options.version)
             case "check":
                 check(root, options.version)
             case "pin":

@@ -40,8 +40,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, root / name)
-    version = root / "src/agent-eval-action/agent_eval/__init__.py"
-    version.write_text(re.sub('__version__ = ".*"', '__version__ = "1.2.3"', version.read_text("utf-8")), "utf-8")
+    program(sys.executable, ROOT / "tools/release.py", "version", "1.2.3", cwd=root)
     changelog = root / "CHANGELOG.md"
     text = changelog.read_text("utf-8")
     changelog.write_text(text.replace("## Unreleased\n", "## Unreleased\n\n## 1.2.3\n", 1), "utf-8")
@@ -74,7 +73,7 @@ def test_release__tagged_tree_has_no_placeholder(tagged: Path) -> None:
     everything = "\n".join(texts.values())
     assert PLACEHOLDER not in everything
     owners = {owner.lower() for owner in re.findall(r"([\w.-]+)/agent-eval-action\b", everything)}
-    assert owners - {"..", "ghcr.io", "acme"} == {"acme-inc"}
+    assert owners - {"..", "ghcr.io", "acme", "src"} == {"acme-inc"}
     assert texts[".github/CODEOWNERS"].endswith("* @Acme-Inc/maintainers\n")
     for name in ("README.md", "docs/recipes.md"):
         assert f"{IMAGE}:1" in texts[name]
@@ -141,12 +140,18 @@ def test_release__tagged_tree_passes_the_linters(tagged: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "expected"),
     [
-        ("src/agent-eval-action/agent_eval/__init__.py", '__version__ = "1.2.4"\n', "has another version"),
+        ("src/agent-eval-action/agent_eval/__init__.py", '__version__ = "1.2.4"\n', "has 1.2.4; run"),
         ("CHANGELOG.md", "# Changelog\n\n## Unreleased\n\nAll of it\n", "has no section `## 1.2.3`"),
         ("CHANGELOG.md", "# Changelog\n\n## 1.2.3\n\n## 1.2.2\n\nOld\n", "has no section `## 1.2.3`"),
         ("docs/new.md", f"uses: {release.repository(ROOT)}@v2\n", "docs/new.md names another major version than 1"),
         ("docs/new.md", f"uses: OWNER/{PRODUCT}@main\n", f"docs/new.md:1: uses: OWNER/{PRODUCT}@main"),
         ("docs/new.md", "for org/something\n", "docs/new.md:1: for org/something"),
+        (
+            "src/agent-eval-agents/pyproject.toml",
+            'version = "1.2.3"\n  "agent-eval-scoring==1.2.2",\n',
+            "has 1.2.2, 1.2.3; run",
+        ),
+        ("src/agent-eval-results/pyproject.toml", 'version = "1.2.4"\n', "has 1.2.4; run `release.py version 1.2.3`"),
         ("gate/action.yml", "runs: {using: docker}\n", "0 lines match"),
         ("action.yml", "runs: {using: composite}\n", "0 lines match"),
     ],

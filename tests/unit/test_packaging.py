@@ -54,14 +54,16 @@ def test_ruff__checks_every_python_file_that_git_tracks() -> None:
     assert {*tracked("*.py"), *scripts} <= set(map(Path, shown))
 
 
-def test_version__is_defined_in_one_place() -> None:
+def test_version__is_in_the_code_and_in_the_distributions_only() -> None:
     assert importlib.metadata.version("agent-eval-action") == agent_eval.__version__
     holders = [
         path.relative_to(ROOT).as_posix()
         for path in tracked("*.py", "*.toml", "*.yml", "Dockerfile", "entrypoint")
         if agent_eval.__version__ in path.read_text("utf-8")
     ]
-    assert holders == ["src/agent-eval-action/agent_eval/__init__.py"]
+    # `tools/release.py version` writes them, test_distributions.py compares them.
+    members = [f"src/agent-eval-{name}/pyproject.toml" for name in ("agents", "results", "scoring", "workbench")]
+    assert sorted(holders) == ["src/agent-eval-action/agent_eval/__init__.py", *members]
 
 
 def test_dockerfile__base_can_be_replaced_and_the_build_gets_what_it_needs() -> None:

@@ -8,7 +8,7 @@ history is missing.
 An error of the agent is repeated like any other failure. If it occurs again, and the base branch has no such error, it
 blocks without a statistical test: an agent that never broke there has no error rate to compare with.
 
-A case that was not evaluated (`agent_eval_results.data.answers`) never passes by comparison, and a run in which no case was
+A case that was not evaluated (`data.answers`) never passes by comparison, and a run in which no case was
 scored is never `passed` (`gate.verdict`), unless the gate only advises.
 """
 

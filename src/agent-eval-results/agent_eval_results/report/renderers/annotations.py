@@ -114,9 +114,10 @@ def _case_annotations(view: views.View) -> Iterator[_Annotation]:
                 yield _case_annotation(case, level, _what(case, what, view), view)
     lines = {case.case_id: case.line for case in report.cases}
     for case_id, changed in view.answers.items():
+        name = shorten(views.one_line(views.case_name(changed)), LONGEST_TITLE - 60)
         yield _Annotation(
             level="notice",
-            title=f"{shorten(views.one_line(views.case_name(changed)), LONGEST_TITLE - 60)} {changed_verb(view, changed)}",
+            title=f"{name} {changed_verb(view, changed)}",
             message="\n".join(changed_lines(changed, _LINES)),
             file=changed.file,
             line=lines.get(case_id),
