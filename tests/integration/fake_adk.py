@@ -52,6 +52,7 @@ class FakeAdk:
     """Refuses unknown fields, as Go does."""
     apps_answer: Turn | None = None
     session_answer: Turn | None = None
+    read_answer: Turn | None = None
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     url: str = ""
@@ -68,7 +69,11 @@ class FakeAdk:
         elif _SESSIONS.fullmatch(path):
             await (self.session_answer or self.create_session)(request, answer)
         elif match := re.fullmatch(r"/apps/weather/users/([^/]+)/sessions/(\w+)", path):
-            assert request.method == "DELETE" and self.sessions[match[2]]["userId"] == match[1]
+            assert self.sessions[match[2]]["userId"] == match[1]
+            if request.method == "GET":
+                await (self.read_answer(request, answer) if self.read_answer else answer.json(self.sessions[match[2]]))
+                return
+            assert request.method == "DELETE"
             self.deleted.append(match[2])
             await answer.json(None)
         elif path == "/run_sse":

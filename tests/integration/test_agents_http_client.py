@@ -513,3 +513,22 @@ async def test_turn__ends_within_its_time_and_closes_the_connection(tmp_path: Pa
         async with asyncio.timeout(10):
             await cancelled.wait()
     assert (error.kind, error.owner) == (FailureKind.DEADLINE, Owner.AGENT)
+
+
+STATES: dict[str, tuple[Any, dict[str, Any] | None]] = {
+    "without what lasts for a turn": (lambda _, answer: answer.json({"state": {"a": 1, "temp:b": 2}}), {"a": 1}),
+    "of a server without it": (lambda _, answer: answer.send(404, b"no"), None),
+    "that is none": (lambda _, answer: answer.json({"state": ["a"]}), None),
+    "that is no JSON": (lambda _, answer: answer.send(200, b"<html>"), None),
+    "that the session has": (None, {"city": "Oslo"}),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+async def test_rest__state_of_the_session_is_read_if_it_is_needed(name: str, tmp_path: Path) -> None:
+    reads, expected = STATES[name]
+    fake = FakeAdk(turn=says(event("Hi.")), read_answer=reads)
+    async with agent_of(fake, tmp_path) as agent:
+        turn = await say(agent, "hello", state={"city": "Oslo"}, reads_state=True)
+        assert turn.session_state == expected
+        assert (await say(agent, "hello")).session_state is None

@@ -12,6 +12,7 @@ from criteria_samples import A, B, call, in_ways, scored, turn
 from evalset_samples import criterion
 from gate_runs import eval_case
 from golden_files import check
+from remark_samples import lines
 
 from agent_eval_agents.fingerprints import metric_identity
 from agent_eval_scoring.core.content import FunctionCall
@@ -350,3 +351,10 @@ async def test_partial_credit__share_of_equal_args() -> None:
         ({"args_credit": True, "strict_args": True}, 0.75),
     ):
         assert (await scored("tool_trajectory_partial", [made], [expected], **options)).score == share
+
+
+async def test_explanation__shows_what_was_got_where_a_rule_accepts_a_part() -> None:
+    expected, made = turn(call("f", tags=["A", "b", 3])), turn(call("f", tags=["a", "B", 4]))
+    result = await scored(METRIC, [made], [expected], args={"f": {"tags": "ignore_case"}})
+    shown = lines(result.findings[0].why)[1]
+    assert shown == 'f(tags): expected ["A", "b", 3], got ["a", "B", 4] (ignore_case)'

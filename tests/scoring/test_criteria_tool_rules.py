@@ -113,4 +113,4 @@ async def test_tool_rules__a_name_that_is_almost_a_tool_is_named() -> None:
     rules = [{"never": "delte_all"}, {"never": "delete_*"}, {"before": ["book", "other"]}]
     turn = made("book").model_copy(update={"app_details": details})
     assert (await scored("tool_rules", [turn], None, rules=rules)).details == {"misspelt": {"delte_all": "delete_all"}}
-    assert (await scored("tool_rules", [made("book")], None, rules=rules)).details == {}, "no tool is known"
+    assert (await scored("tool_rules", [made("delte_all")], None, rules=rules)).details == {}, "it was called"

@@ -26,16 +26,8 @@ _OUTAGE = "provider-unavailable"
 _OF_THE_CASE = frozenset(
     {
         *("needs-reference", "no-reference-text", "no-facts", "needs-scenario", "persona-template-failed"),
-        *(
-            "no-rubrics",
-            "duplicate-rubric",
-            "calls-not-visible",
-            "state-not-visible",
-            "inner-calls-not-visible",
-            "responses-not-visible",
-            "too-long",
-            "too-deep",
-        ),
+        *("no-rubrics", "duplicate-rubric", "too-long", "too-deep", "calls-not-visible", "state-not-visible"),
+        *("inner-calls-not-visible", "responses-not-visible"),
     }
 )
 """Why a metric has no score that another run would not have either."""

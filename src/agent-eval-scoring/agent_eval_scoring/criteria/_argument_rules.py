@@ -108,9 +108,10 @@ def _settled(call: FunctionCall, expected: Any, actual: Any, path: str, above: R
 def _value(call: FunctionCall, expected: Any, actual: Any, path: str, rule: Rule | None, *, is_split: bool) -> Any:
     if not is_split and rule is not None and fits(rule, expected, actual):
         return expected
-    if isinstance(expected, dict) and isinstance(actual, dict):
-        return _settled(call, expected, actual, path, rule if is_split else None)
-    return _settled(call, expected, actual, path, rule)
+    are_objects = isinstance(expected, dict) and isinstance(actual, dict)
+    result = _settled(call, expected, actual, path, rule if is_split or not are_objects else None)
+    # An explanation shows the whole value, so that no part of it may be the expected one instead.
+    return result if is_split or result == expected else actual
 
 
 def fits(rule: Rule, expected: Any, actual: Any) -> bool:

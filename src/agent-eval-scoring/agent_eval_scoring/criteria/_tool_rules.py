@@ -23,6 +23,7 @@ from agent_eval_scoring.criteria._differences import literal
 from agent_eval_scoring.criteria._explain import bounded, list_calls
 from agent_eval_scoring.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding, no_turns
 
+_GLOB = frozenset("*?[")
 Step = tuple[int, str, bool]
 """The 0-based turn, the tool's name, and whether it is a success of an earlier call; otherwise it is a call."""
 
@@ -57,7 +58,8 @@ class ToolRules:
         lost = sum(map(len, broken.values()))
         score = (len(self.rules) - lost) / len(self.rules)
         scores = (*[None] * last, score)  # Of the whole conversation.
-        details = {"misspelt": misspelt} if (misspelt := self._misspelt(conversation)) else {}
+        misspelt = self._misspelt(conversation, {name.rpartition(BELOW)[2] for _, name, _ in steps})
+        details = {"misspelt": misspelt} if misspelt else {}
         if score >= self.threshold:
             return Scored(score=score, turn_scores=scores, details=details)
         summary = Reason.of("tool-rules-kept", count=len(self.rules) - lost, total=len(self.rules))
@@ -73,12 +75,12 @@ class ToolRules:
         ]
         return Scored(score=score, turn_scores=scores, findings=tuple(findings), details=details)
 
-    def _misspelt(self, conversation: Conversation) -> dict[str, str]:
-        """The names in the rules that no tool has, each with the tool that is almost called so."""
-        known = {name for turn in conversation.actual for name in declared_tools(turn.app_details)}
-        named = {name for rule in self.rules for value in rule.values() for name in _names(value)}
-        unknown = sorted(name for name in named if not any(fnmatchcase(tool, name) for tool in known))
-        return {name: near[0] for name in unknown if (near := nearby(name, known, count=1))}
+    def _misspelt(self, conversation: Conversation, called: set[str]) -> dict[str, str]:
+        """The names in the rules that no tool has that is known, each with the tool that is almost called so."""
+        declared = set[str]().union(*(declared_tools(turn.app_details) for turn in conversation.actual))
+        named = {name.rpartition(BELOW)[2] for rule in self.rules for value in rule.values() for name in _names(value)}
+        unknown = sorted(name for name in named - declared - called if not _GLOB.intersection(name))
+        return {name: near[0] for name in unknown if (near := nearby(name, declared, count=1))}
 
 
 def _is_blind(turns: Sequence[Invocation]) -> bool:

@@ -36,8 +36,8 @@ FIELD_OF: Mapping[str, Field] = {
 }
 """Which expectation a metric compares with. All other metrics hold none of the case."""
 _ELSE = (
-    "What it measures is not an expectation of the case. Fix the agent, or change the rubric or the threshold in the "
-    "config."
+    "`accept` does not change what it measures. Fix the agent, or change by hand: the case's `final_session_state`, or "
+    "the rubric or the threshold in the config."
 )
 
 

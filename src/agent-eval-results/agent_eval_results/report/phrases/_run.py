@@ -104,7 +104,7 @@ def journal_damaged(file: str, line: int) -> str:
 
 def tool_misspelt(wanted: str, got: str, cases: Sequence[str]) -> str:
     where = f"{plural(len(cases), 'case')} ({listed(cases, MOST_NAMES)})"
-    return f"tool_rules name `{wanted}`, and the agent of {where} has no such tool. Did you mean `{got}`?"
+    return f"tool_rules name `{wanted}`, which no agent seen in {where} has as a tool. Did you mean `{got}`?"
 
 
 def answers_not_compared(kind: str) -> str:
