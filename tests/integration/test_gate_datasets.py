@@ -9,7 +9,7 @@ import host_forks
 import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python
 from adk_harness import request, running
-from dataset_samples import FOLDER, HISTORY, POOL, asked, event, project, talked
+from dataset_samples import CALL, FOLDER, HISTORY, POOL, asked, event, project, talked
 from gate_runs import Done, Repository
 from golden_files import check
 
@@ -78,6 +78,22 @@ def test_run__thresholds_of_metrics_that_are_code(repository: Repository) -> Non
     for limits, exit_code in LIMITS:
         of_agents_cli(repository, limits=limits)
         repository.gate("run", code=exit_code)
+
+
+def test_run__traces_are_the_agent(repository: Repository) -> None:
+    """What `agents-cli eval generate` has written is scored, by functions in a process of its own."""
+    of_agents_cli(repository)
+    answered = [{"response": model_message("Ten euros.").model_dump(exclude_none=True)}]
+    prompt = asked("price", "The price?", responses=answered)
+    call = {"author": "cinema", "content": {"role": "model", "parts": [CALL]}}
+    traced = {**prompt, "agent_data": {"turns": [{"turn_index": 0, "events": [call, event("cinema", "Ten euros.")]}]}}
+    repository.write({"traces.json": {"eval_cases": [traced]}, "twice.json": {"eval_cases": [traced, traced]}})
+    done = repository.gate("run", "--agent", "recorded:traces.json", f"{DATASET}:price", code=0)
+    assert scores(done) == {"price count": 2.0}
+    done = repository.gate("run", "--agent", "recorded:traces.json", code=1)
+    assert done.statuses == {"open": "failed", "price": "passed", "cancel": "failed"}, "it has no such cases"
+    assert "it has several cases `price`" in repository.gate("run", "--agent", "recorded:twice.json", code=2).out
+    assert "it is a dataset, not traces" in repository.gate("run", "--agent", f"recorded:{DATASET}", code=2).out
 
 
 PAST = [

@@ -33,6 +33,15 @@ def talked(eval_id: str, *turns: list[dict[str, Any]], answer: str = "", **more:
     return {"eval_case_id": eval_id, "agent_data": data, **reference, **more}
 
 
+PARTS: list[tuple[str, list[dict[str, Any]]]] = [
+    ("model", [{"functionCall": {"id": "d", "name": "price", "args": {"seats": 1.5}}}]),
+    ("user", [{"functionResponse": {"id": "d", "name": "price", "response": {"euros": None}}}]),
+    ("model", [{"text": "Hm. ", "thought": True}, {"text": "Ten "}, {"text": "euros."}]),
+]
+EVENTS = [{"author": "cinema", "content": {"role": role, "parts": parts}} for role, parts in PARTS]
+"""What the agent says in every case of the vectors."""
+INSTANCES = Path(__file__).parents[1] / "data/vectors/agents_cli_instances.json"
+"""What google-agents-cli gives a metric for the cases of DATASETS, by name; None for what it refuses."""
 CALL = {"function_call": {"id": "c", "name": "book", "args": {"seats": 2}}}
 RESULT = {"function_response": {"id": "c", "name": "book", "response": {"number": 12}}}
 HISTORY = [
@@ -182,6 +191,24 @@ LIMITS: dict[str, Any] = {
     "an unknown metric": {"cuont": 1},
 }
 """Criteria of a test_config.json beside the config with `count`, whose pool has `f`, too."""
+
+
+def grouped(**groups: str) -> dict[str, Any]:
+    """Metrics of rubrics with the groups that they select; "" for none."""
+    pool = [
+        {"name": name, "metric_spec_parameters": {"rubric_group_key": group}} for name, group in groups.items() if group
+    ]
+    return {"metrics_to_run": list(groups), "custom_metrics": pool}
+
+
+RUBRICS: dict[str, Any] = {
+    "two metrics, two groups": grouped(final_response_quality="tone", tool_use_quality="facts"),
+    "two metrics, one group": grouped(final_response_quality="tone", general_quality="tone"),
+    "no group": grouped(final_response_quality=""),
+    "no such group": grouped(final_response_quality="form"),
+    "two groups for one of our metrics": grouped(final_response_quality="tone", general_quality="facts"),
+}
+"""Configs of the dataset with rubrics."""
 POOL = {
     "metrics_to_run": ["count"],
     "custom_metrics": [{"name": "count", "custom_function": COUNT}, {"name": "f", "custom_function_file": "f.py"}],

@@ -30,6 +30,7 @@ from agent_eval_scoring.evalset.models import EvalCase, LoadedFile
 
 if TYPE_CHECKING:
     from agent_eval_scoring.evalset.adk_results import AdkCaseResult, AdkSetResult
+    from agent_eval_scoring.evalset.json import Document
 
 RECORDED = "recorded:"
 """Begins the name of a recorded agent: `recorded:FILE`."""
@@ -373,9 +374,12 @@ def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
     """The cases of an eval set in one of ADK's older formats. Reports precisely what is wrong with any other file."""
     from agent_eval_scoring.evalset.adk_results import adk_result_value, adk_set_result
     from agent_eval_scoring.evalset.json import parse_document
-    from agent_eval_scoring.evalset.parse import read_eval_file
+    from agent_eval_scoring.evalset.parse import is_dataset, read_eval_file
 
     document, problems = parse_document(data, name)
+    if document is not None and is_dataset(document.value):
+        yield from _traces(document)
+        return
     result = None if document is None else adk_result_value(document.value)
     if result is not None:
         yield from _results(adk_set_result(result))
@@ -392,6 +396,22 @@ def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
     assert file is not None
     for case in file.cases.values():
         yield [(None, case.eval_id, None)], case.model_dump_json(exclude_unset=True).encode()
+
+
+def _traces(document: Document) -> Iterator[tuple[list[Key], bytes]]:
+    """The conversations of what `agents-cli eval generate` writes."""
+    from agent_eval_agents.adk.events import to_invocation
+    from agent_eval_agents.messages import TurnFacts
+    from agent_eval_scoring.evalset.parse.dataset import answered_cases
+
+    seen: set[str] = set()
+    for eval_id, message, events in answered_cases(document):
+        if eval_id in seen:
+            raise UnusableRecording(f"it has several cases `{eval_id}`", "Name a single file of traces.")
+        seen.add(eval_id)
+        said = [event.model_dump(mode="json", exclude_none=True, include={"author", "content"}) for event in events]
+        case = EvalCase(eval_id=eval_id, conversation=[to_invocation(said, message, TurnFacts())])
+        yield [(None, eval_id, None)], case.model_dump_json(exclude_none=True).encode()
 
 
 def _results(result: AdkSetResult) -> Iterator[tuple[list[Key], bytes]]:

@@ -69,7 +69,7 @@ def _measured_alike(head: CaseReport, base: CaseReport) -> bool:
 
 
 def _gating(case: CaseReport) -> Mapping[str, MetricReport]:
-    return {metric.name: metric for metric in case.metrics if metric.gates}
+    return {metric.name: metric for metric in case.metrics if metric.is_configured}
 
 
 def _why_not_alike(pairs: Iterable[tuple[CaseReport, CaseReport]]) -> str:

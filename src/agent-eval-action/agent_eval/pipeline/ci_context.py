@@ -302,7 +302,7 @@ def _file_at(ci: CIContext, commit: str, name: str) -> bytes | None:
     return ci.forge.file_at((prefix / name).as_posix(), commit)
 
 
-_CRITERIA = frozenset({"test_config.json", "eval_config.json"})
+_CRITERIA = frozenset({"test_config.json", "eval_config.json", "eval_config.yaml", "eval_config.yml"})
 
 
 def is_gating_file(path: str) -> bool:
@@ -316,8 +316,9 @@ def _is_of_evals(path: str) -> bool:
     """Whether a file has eval cases, criteria or recorded tool calls, by its name."""
     from agent_eval_agents.tapes import SUFFIX
     from agent_eval_scoring.evalset.discovery import SUFFIXES
+    from agent_eval_scoring.evalset.parse import in_dataset_folder
 
-    return path.endswith((*SUFFIXES, SUFFIX)) or PurePosixPath(path).name in _CRITERIA
+    return path.endswith((*SUFFIXES, SUFFIX)) or in_dataset_folder(path) or PurePosixPath(path).name in _CRITERIA
 
 
 def change_warnings(changed: Sequence[str] | None) -> list[str]:

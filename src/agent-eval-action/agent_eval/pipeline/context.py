@@ -168,19 +168,21 @@ async def open_agents(
             servers=settings.servers,
         ),
     )
-    agents: dict[str, Agent] = {
-        choice.path: choice.driver.create(
-            AgentSpec(
-                source=choice.source,
-                sub_agent=choice.sub_agent,
-                directory=choice.directory(root),
-                working_directory=choice.working_directory(root, settings.agent_cwd),
-                context=shared,
-                described=(described if described is not None else {}).setdefault(choice.path, []),
-            )
+    agents: dict[str, Agent] = {}
+    for choice in {choice.path: choice for choice in choices.by_file.values()}.values():
+        spec = AgentSpec(
+            source=choice.source,
+            sub_agent=choice.sub_agent,
+            directory=choice.directory(root),
+            working_directory=choice.working_directory(root, settings.agent_cwd),
+            context=shared,
+            described=(described if described is not None else {}).setdefault(choice.path, []),
         )
-        for choice in {choice.path: choice for choice in choices.by_file.values()}.values()
-    }
+        agents[choice.path] = agent = choice.driver.create(spec)
+        if choices.has_functions and not choice.in_python:
+            from agent_eval_agents.adk.functions import WithFunctions
+
+            agents[choice.path] = WithFunctions(agent, spec)
     try:
         yield agents
     finally:

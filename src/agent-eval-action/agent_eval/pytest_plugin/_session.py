@@ -86,9 +86,8 @@ class EvalSession:
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> EvalFile | None:
         """Collects an eval file that a run would select, or that an argument of pytest names."""
-        if not file_path.name.endswith(SUFFIXES):
-            return None
-        if file_path not in self._discovered and not parent.session.isinitpath(file_path):
+        named = file_path.name.endswith(SUFFIXES) and parent.session.isinitpath(file_path)
+        if file_path not in self._discovered and not named:
             return None
         self.files += 1
         node: EvalFile = EvalFile.from_parent(parent.session, path=file_path)

@@ -334,7 +334,7 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> lis
     config = file.config.source or file.path
     for criterion in file.config.criteria:
         if criterion.name in file.config.custom_metrics:
-            if not has_code:
+            if not has_code and "code" not in file.config.custom_metrics[criterion.name]:
                 problems.append(_recorded_metric(criterion.metric, config))
             continue
         if criterion.metric not in METRICS:

@@ -37,11 +37,13 @@ class AgentChoices:
     by_file: Mapping[str, AgentChoice]
     """The agent of each file, by LoadedFile.path, in the order of the files. Files with a problem have none."""
     problems: tuple[Problem, ...] = ()
+    has_functions: bool = False
+    """Whether a config of agents-cli has metrics that are code."""
 
     @property
     def runs_here(self) -> bool:
-        """Whether the code of any of the agents runs on this machine."""
-        return any(choice.runs_here for choice in self.by_file.values())
+        """Whether code of the repository runs on this machine: that of an agent, or functions that score answers."""
+        return self.has_functions or any(choice.runs_here for choice in self.by_file.values())
 
     @property
     def recorded(self) -> frozenset[str]:
@@ -96,7 +98,11 @@ def choose_agents(
     shared = _shared_set_ids(choices, files)
     agent_problems = _check_agents(root, choices, files)
     lost_states = _without_state(choices, files, stateless, ignored=ignore_state)
-    return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *agent_problems, *lost_states))
+    return AgentChoices(
+        by_file=choices.by_file,
+        problems=(*choices.problems, *shared, *agent_problems, *lost_states),
+        has_functions=any("code" in metric for file in files for metric in file.config.custom_metrics.values()),
+    )
 
 
 def in_adk_order(root: Path, targets: Sequence[str]) -> tuple[str, list[str]] | None:

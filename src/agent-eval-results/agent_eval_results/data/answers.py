@@ -34,7 +34,7 @@ def never_started(case: CaseReport) -> bool:
 
 def is_scored(case: CaseReport) -> bool:
     """Whether a metric that can fail the case has a score in some run."""
-    return any(metric.gates and any(run.score is not None for run in metric.runs) for metric in case.metrics)
+    return any(metric.is_configured and any(run.score is not None for run in metric.runs) for metric in case.metrics)
 
 
 def silent_cases(cases: Iterable[CaseReport], agents: Mapping[str, str]) -> dict[str, CaseReport]:

@@ -165,13 +165,13 @@ class MetricReport(ReportModel):
 
     @property
     def compared_only(self) -> bool:
-        """Whether it can fail its case only by a comparison: a configured metric without a threshold."""
-        return self.threshold is None and self.blocking and self.name not in INFORMATIONAL_METRICS
+        """Whether it can fail its case only by a comparison."""
+        return self.threshold is None and self.blocking and self.is_configured
 
     @property
-    def gates(self) -> bool:
-        """Whether it can fail its case: by a threshold, or by a comparison."""
-        return self.threshold is not None or self.compared_only
+    def is_configured(self) -> bool:
+        """Whether a config or the policy asks for it: it has a threshold, or is none of those that every case has."""
+        return self.threshold is not None or self.name not in INFORMATIONAL_METRICS
 
     @property
     def measure(self) -> str:

@@ -250,7 +250,7 @@ def _means(cases: Sequence[CaseReport]) -> dict[str, float]:
     scores: dict[str, list[float]] = {}
     for case in cases:
         for metric in case.metrics:
-            if metric.gates and metric.score is not None and math.isfinite(metric.score):
+            if metric.is_configured and metric.score is not None and math.isfinite(metric.score):
                 scores.setdefault(metric.name, []).append(metric.score)
     return {name: round(sum(values) / len(values), 4) for name, values in scores.items()}
 

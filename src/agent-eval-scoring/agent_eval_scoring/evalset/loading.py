@@ -11,7 +11,7 @@ from agent_eval_scoring.core.problem import Problem, Severity, capped, has_error
 from agent_eval_scoring.core.process import collector_paused
 from agent_eval_scoring.core.selectors import nearby, select
 from agent_eval_scoring.core.text import listed, short_name
-from agent_eval_scoring.evalset.checks import check_against_config, check_cases, idle_rules, idle_weights
+from agent_eval_scoring.evalset.checks import add_rubrics, check_against_config, check_cases, idle_rules, idle_weights
 from agent_eval_scoring.evalset.discovery import Discovery, FoundFile, discover
 from agent_eval_scoring.evalset.json import read_document
 from agent_eval_scoring.evalset.models import CALL_METRICS, LoadedFile, Suite
@@ -139,6 +139,8 @@ def _load(
     problems += file_problems
     if file is None:
         return None, None, problems
+    if config is not None:
+        problems += add_rubrics(file, config.criteria)
     problems += check_cases(file)
     selected = None
     if found_file.ids:

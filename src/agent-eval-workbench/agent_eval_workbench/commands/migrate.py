@@ -1,4 +1,4 @@
-"""`agent-eval migrate OLD NEW`: makes an eval set of a legacy eval file, or of cases of `adk conformance record`."""
+"""`agent-eval migrate OLD NEW`: makes an eval set of a legacy file, a dataset of agents-cli, or conformance cases."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import Problem, Severity, capped, docs_page, has_error
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.json import Document, eval_set_text, read_document, write_text
-from agent_eval_scoring.evalset.models import EvalSet
-from agent_eval_scoring.evalset.parse import read_eval_file, read_session
+from agent_eval_scoring.evalset.models import EvalCase, EvalSet
+from agent_eval_scoring.evalset.parse import EvalFile, read_eval_file, read_session
 from agent_eval_workbench.recording.new_cases import personal_data
 from agent_eval_workbench.recording.stored import masked, masks_in
 from agent_eval_workbench.recording.target import new_set_id, stem
@@ -86,14 +86,37 @@ def migrate(
         hint = "There is nothing to migrate."
         return [*problems, document.error("not-legacy", "The file has the current format already.", hint=hint)]
     problems += [problem for problem in file_problems if problem.code != "legacy-format"]
-    problems += _mock_outputs(document)
+    problems += _losses(file) if file.is_dataset else _mock_outputs(document)
     if initial_session is not None and not file.converted.single_case:
         problems.append(_unused_session(initial_session))
     cases = file.eval_set.eval_cases
     if file.converted.single_case:
         cases = [case.model_copy(update={"eval_id": stem(old)}) for case in cases]
+    if file.is_dataset:
+        cases = [_of_adk(case) for case in cases]
     set_id, renamed = new_set_id(new, root)
     return problems + renamed + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases)), new)
+
+
+def _losses(file: EvalFile) -> list[Problem]:
+    """What the cases of a dataset of agents-cli have and an eval set of ADK can't hold."""
+    problems = []
+    for index, case in file.cases.items():
+        source = case.dataset_case
+        assert source is not None
+        lost = [f"`{key}`" for key in (*(source.model_extra or {}), "rubric_groups") if getattr(source, key, None)]
+        lost += ["its history, of which ADK would run each message,"] if case.past else []
+        if lost:
+            message = f"Of `{case.eval_id}`, {' and '.join(lost)} can't be in an eval set: left out."
+            hint = "`agent-eval run` reads the dataset itself, with all of it."
+            problems.append(file.warning("migration-loses", message, ("eval_cases", index), hint))
+    return problems
+
+
+def _of_adk(case: EvalCase) -> EvalCase:
+    session = case.session_input
+    kept = session.model_copy(update={"events": []}) if session is not None and session.state else None
+    return case.model_copy(update={"dataset_case": None, "session_input": kept})
 
 
 def _mock_outputs(document: Document) -> list[Problem]:

@@ -156,19 +156,21 @@ def _eval_files(suite: Suite, choices: AgentChoices, files: dict[str, str]) -> I
 
 def _config(root: Path, suite: Suite, needed: bool) -> Iterator[Step]:
     """The criteria of the eval files in `evals/`."""
-    configs = {file.config.source for file in suite.files if file.config.source is not None}
-    for name in sorted(configs):
-        yield Step(status="kept", what=name, note="criteria")
+    configs = {file.config.source: file.config for file in suite.files if file.config.source is not None}
+    for name, config in sorted(configs.items()):
+        bare = [criterion.name for criterion in config.criteria if criterion.threshold is None]
+        without = f"; no threshold, so compared with the base branch: {', '.join(bare)}" if bare else ""
+        yield Step(status="kept", what=name, note=f"criteria{without}")
     path = root / _EVALS / "test_config.json"
     finder = ConfigFinder(root=root)
-    config = finder.for_file(path)
+    nearest = finder.for_file(path)
     found = dict.fromkeys((*suite.problems, *finder.problems))
     misnamed = [problem for problem in found if problem.code == "config-misnamed"]
     for problem in misnamed:
         yield Step(status="to do", what=problem.location, note=f"{problem.message} ({problem.hint})")
-    if config is None or config.source is not None:
-        if config is not None and config.source not in configs:
-            yield Step(status="kept", what=str(config.source), note="criteria")
+    if nearest is None or nearest.source is not None:
+        if nearest is not None and nearest.source not in configs:
+            yield Step(status="kept", what=str(nearest.source), note="criteria")
     elif needed and not misnamed:
         note = (
             "tool_trajectory_avg_score 1.0, IN_ORDER: the agent makes the expected calls in this order, and may make "

@@ -149,7 +149,7 @@ def _metrics(
 ) -> Iterator[results.CaseMetricComparison]:
     for metric in head.metrics:
         old, fate = base.get(metric.name), fates[metric.name]
-        if not metric.gates:
+        if not metric.is_configured:
             continue
         if fate != "comparable" or old is None:
             note = fate_note(fate, metric, old)

@@ -2,4 +2,4 @@
 
 from agent_eval_scoring.evalset.checks.arguments import idle_rules
 from agent_eval_scoring.evalset.checks.cases import check_against_config, check_cases
-from agent_eval_scoring.evalset.checks.references import criteria_of, idle_weights
+from agent_eval_scoring.evalset.checks.references import add_rubrics, criteria_of, idle_weights

@@ -204,7 +204,9 @@ def _effective_rubrics(
             "no-rubrics",
             f"`{spec.name}` ({where}) has no rubric for {'this turn' if bare else 'this scenario'}.",
             bare[-1 if only_last else 0] if bare else path,
-            f"Add `rubrics` to the criterion, or to the case with `type` `{spec.rubric_type}`.",
+            f"Add `rubrics` to the criterion, or to the case with `type` `{spec.rubric_type}`."
+            if case.dataset_case is None
+            else "Give the case `rubric_groups`: only Google's service makes up rubrics.",
         )
 
 

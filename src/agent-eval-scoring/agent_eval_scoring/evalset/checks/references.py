@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent_eval_scoring.core.content import text_of
-from agent_eval_scoring.core.invocation import Invocation, Rubric, intermediate_responses, tool_calls
+from agent_eval_scoring.core.invocation import Invocation, Rubric, RubricContent, intermediate_responses, tool_calls
 from agent_eval_scoring.core.problem import Problem
 from agent_eval_scoring.evalset.json import JsonPath, read_document
 from agent_eval_scoring.evalset.models import METRICS, CriterionConfig, EvalCase, EvalConfig, LoadedFile, MetricSpec
+from agent_eval_scoring.evalset.models.dataset import DatasetRubric
 from agent_eval_scoring.evalset.parse import EvalFile, did_you_mean
+from agent_eval_scoring.evalset.parse.dataset import GROUP_KEY
 
 _INTERMEDIATE = "intermediate_response_similarity"
 
@@ -141,6 +143,36 @@ def _lacks_reference(criterion: CriterionConfig, case: EvalCase) -> bool:
         return True
     turn = case.conversation[0]
     return turn.intermediate_data is None if not spec.needs_final_response else not text_of(turn.final_response)
+
+
+def add_rubrics(file: EvalFile, criteria: Sequence[CriterionConfig]) -> Iterator[Problem]:
+    """Gives the cases of a dataset the rubrics of the groups that its criteria select; says what can't be selected."""
+    for index, case in file.cases.items():
+        groups = (case.dataset_case.rubric_groups if case.dataset_case is not None else None) or {}
+        names = ", ".join(f"`{name}`" for name in groups)
+        taken: dict[str, str] = {}
+        for criterion in criteria:
+            spec = METRICS.get(criterion.metric)
+            if GROUP_KEY not in criterion.options or spec is None or not groups:
+                continue
+            key = criterion.options[GROUP_KEY] or (next(iter(groups)) if len(groups) == 1 else "")
+            if taken.setdefault(criterion.metric, key) != key:
+                message = f"`{criterion.name}` needs the group of the others that `{criterion.metric}` scores."
+                yield file.error("metric-unsupported", message, ("eval_cases", index), "Select one group for all.")
+            elif key not in groups:
+                what = f"names the group `{key}`" if key else f"does not say which group of `{case.eval_id}` it scores"
+                message = f"`{criterion.name}` {what}. Its groups: {names}."
+                hint = f"Write `metric_spec_parameters: {{{GROUP_KEY}: ...}}` for it in `custom_metrics`."
+                yield file.error("no-rubrics", message, ("eval_cases", index), hint)
+            else:
+                rubrics = [_rubric(number, rubric, spec) for number, rubric in enumerate(groups[key].rubrics or ())]
+                case.rubrics = [*(case.rubrics or ()), *(each for each in rubrics if each not in (case.rubrics or ()))]
+
+
+def _rubric(number: int, rubric: DatasetRubric, spec: MetricSpec) -> Rubric:
+    text = rubric.content and rubric.content.property and rubric.content.property.description
+    content = RubricContent(text_property=text)
+    return Rubric(rubric_id=rubric.rubric_id or str(number), rubric_content=content, type=spec.rubric_type)
 
 
 def idle_weights(files: Sequence[LoadedFile], root: Path) -> Iterator[Problem]:

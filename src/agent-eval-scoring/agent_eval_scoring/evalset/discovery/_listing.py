@@ -11,6 +11,8 @@ from pathlib import Path
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.git_process import CONFIG, ENVIRONMENT, GitError, GitTimeout, run_git
 from agent_eval_scoring.core.text import harmless, listed, unbroken
+from agent_eval_scoring.evalset.parse.dataset import FOLDER as DATASETS
+from agent_eval_scoring.evalset.parse.dataset import is_dataset_text
 from agent_eval_scoring.evalset.paths import name_of
 
 _NEVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
@@ -264,9 +266,9 @@ def reasons(root: Path, directories: list[Path], skip: frozenset[Path]) -> Itera
     lacking = [path for path in files if not path.name.endswith(SUFFIXES) and looks_like_evals(path)]
     if lacking:
         names = listed([f"`{name_of(path, root)}`" for path in lacking], 3)
-        right = right_name(lacking[0])
         what = "looks like an eval file" if len(lacking) == 1 else "look like eval files"
-        yield f"{names} {what}: rename {'it' if len(lacking) == 1 else 'them'}, e.g. to `{right}`."
+        todo = advice(lacking[0], "it" if len(lacking) == 1 else "them")
+        yield f"{names} {what}: {todo[0].lower()}{todo[1:]}."
 
 
 def _json_files(directory: Path, skip: frozenset[Path]) -> Iterator[Path]:
@@ -275,9 +277,12 @@ def _json_files(directory: Path, skip: frozenset[Path]) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(".json"))
 
 
-def right_name(path: Path) -> str:
-    """The name with which an eval file is found."""
-    return unbroken(harmless(f"{path.name.split('.')[0] or 'cases'}{SUFFIXES[1]}"))
+def advice(path: Path, them: str) -> str:
+    """What to do, so that an eval file is found."""
+    if is_dataset_text(read_regular(path, MAX_SETTINGS).decode("utf-8", "replace")):
+        return f"For agents-cli's datasets, move {them} below `{'/'.join(DATASETS)}/`, name the path"
+    name = unbroken(harmless(path.name.partition(".")[0])) or "cases"
+    return f"Rename {them}, e.g. to `{name}{SUFFIXES[1]}`"
 
 
 def looks_like_evals(path: Path) -> bool:

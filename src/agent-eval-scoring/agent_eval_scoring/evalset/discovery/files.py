@@ -16,11 +16,11 @@ from agent_eval_scoring.core.text import listed, plural
 from agent_eval_scoring.evalset.discovery._listing import SUFFIXES as SUFFIXES
 from agent_eval_scoring.evalset.discovery._listing import (
     Listing,
+    advice,
     contains,
     list_directory,
     looks_like_evals,
     only_tracked_files,
-    right_name,
 )
 from agent_eval_scoring.evalset.parse import CONFIG_NAMES, foreign_eval_file, in_dataset_folder, is_dataset_text
 from agent_eval_scoring.evalset.paths import absolute, dangling_link, is_utf8, name_of, repository_of, searched
@@ -410,6 +410,6 @@ class _Search:
                     severity=Severity.WARNING,
                     code="eval-file-misnamed",
                     message="The file looks like an eval file but is not run, because of its name.",
-                    hint=f"Rename it, e.g. to `{right_name(path)}`, or exclude it.",
+                    hint=f"{advice(path, 'it')}, or exclude it.",
                     file=name_of(path, self.root),
                 )

@@ -14,15 +14,24 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agent_eval_scoring.core.content import Content
 from agent_eval_scoring.core.invocation import IntermediateData, Invocation
 from agent_eval_scoring.core.problem import Problem, has_error
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.json import Document, JsonPath
-from agent_eval_scoring.evalset.models import ConversationScenario, EvalCase, EvalSet, SeededEvent, SessionInput
+from agent_eval_scoring.evalset.models import (
+    ConversationScenario,
+    EvalCase,
+    EvalSet,
+    SeededEvent,
+    SessionInput,
+)
 from agent_eval_scoring.evalset.models.dataset import Dataset, DatasetCase, DatasetEvent
 from agent_eval_scoring.evalset.parse.legacy import Converted
 from agent_eval_scoring.evalset.parse.shape import shape_problems
 
+GROUP_KEY = "rubric_group_key"
+"""The option that names the group of rubrics."""
 FOLDER = ("eval", "datasets")
 """Where agents-cli keeps datasets: in this folder of the project, or of its `tests`."""
 TRAJECTORY = "reference_trajectory"
@@ -96,6 +105,21 @@ def convert_dataset(document: Document) -> tuple[Converted | None, list[Problem]
     set_id = PurePosixPath(document.file).stem
     converted = [_case(case, case.eval_case_id or f"case_{index}") for index, case in enumerate(cases)]
     return Converted(eval_set=EvalSet(eval_set_id=set_id, eval_cases=converted), form="dataset", key=key), problems
+
+
+def answered_cases(document: Document) -> Iterator[tuple[str, Content, list[DatasetEvent]]]:
+    """Of each case of a file of traces, its id, the message that was sent, and what the agent said.
+
+    Raises:
+        ValueError: It is malformed, or a case has no answer.
+    """
+    for index, case in enumerate(Dataset.model_validate(document.value).eval_cases):
+        events, eval_id = _events(case), case.eval_case_id or f"case_{index}"
+        asked = max((at for at, event in enumerate(events) if event.author == "user" and event.content), default=-1)
+        message = events[asked].content if case.prompt is None and asked >= 0 else case.prompt
+        if not case.responses or message is None:
+            raise ValueError(f"its case `{eval_id}` has no answer: it is a dataset, not traces")
+        yield eval_id, message, events[asked + 1 :]
 
 
 def _bare_texts(document: Document, path: JsonPath, case: Any) -> Iterator[Problem]:

@@ -22,6 +22,7 @@ from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
 from agent_eval_scoring.evalset.models import CRITERION_MODELS, METRICS, CriterionConfig, EvalConfig
 from agent_eval_scoring.evalset.parse.criteria import criterion
+from agent_eval_scoring.evalset.parse.dataset import GROUP_KEY
 from agent_eval_scoring.evalset.parse.shape import shape_problems
 from agent_eval_scoring.evalset.paths import name_of
 
@@ -63,7 +64,6 @@ _ELSEWHERE = {
     **dict.fromkeys(("gecko_text2image", "gecko_text2video", "bleu"), "It has no counterpart here."),
 }
 _BUILT_IN = (*_MAPPED, *_ELSEWHERE)
-GROUP_KEY = "rubric_group_key"
 
 
 def is_dataset_config(path: Path) -> bool:
@@ -210,8 +210,9 @@ class DatasetMetrics:
             reference, code = self._code(name, entry, path)
             return CriterionConfig(metric=name, threshold=None), {"code_config": {"name": reference}, "code": code}
         if bodies:
-            message = f"`{name}` is judged by a prompt, which this version does not support."
-            raise _Refused("metric-unsupported", message, "Remove it from `metrics_to_run`.", (*path, bodies[0]))
+            message = f"`{name}` is judged by Google's service with a prompt, which can't be asked here."
+            hint = "Ask the model in a `custom_function_file`, as the scaffold's response_quality.py does."
+            raise _Refused("metric-unsupported", message, hint, (*path, bodies[0]))
         return self._built_in(name, base, entry, path, settings), None
 
     def _code(self, name: str, entry: Mapping[str, Any], path: JsonPath) -> tuple[str, str]:

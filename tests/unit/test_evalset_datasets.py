@@ -8,12 +8,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dataset_samples import CONFIGS, DATASETS, FOLDER, LIMITS, POOL, asked, project
+from dataset_samples import (
+    CONFIGS,
+    DATASETS,
+    EVENTS,
+    FOLDER,
+    GROUPS,
+    HISTORY,
+    INSTANCES,
+    LIMITS,
+    POOL,
+    RUBRICS,
+    asked,
+    event,
+    project,
+    talked,
+)
 from evalset_samples import codes, seen, write
 from golden_files import check
 
+from agent_eval_agents.adk.events import to_invocation
+from agent_eval_agents.adk_rest._normalise import normalised
+from agent_eval_agents.messages import TurnFacts
+from agent_eval_scoring.criteria import Conversation
+from agent_eval_scoring.criteria.code import instance_of
+from agent_eval_scoring.evalset.json import parse_document
 from agent_eval_scoring.evalset.loading import load_suite
 from agent_eval_scoring.evalset.models import LoadedFile, Suite
+from agent_eval_scoring.evalset.parse import read_eval_file
+from agent_eval_workbench.commands.migrate import migrate
 
 
 def read(root: Path, *, cases: bool) -> str:
@@ -32,12 +55,19 @@ def read(root: Path, *, cases: bool) -> str:
     return "".join(lines)
 
 
-@pytest.mark.parametrize("kind", ["datasets", "configs", "limits"])
+PARTS = {"datasets": "dataset", "configs": "config", "limits": "limits", "rubrics": "config"}
+KINDS = {"datasets": DATASETS, "configs": CONFIGS, "limits": LIMITS, "rubrics": RUBRICS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_load_suite__datasets_and_configs_of_agents_cli(kind: str, tmp_path: Path) -> None:
     blocks = []
-    for number, (name, value) in enumerate({"datasets": DATASETS, "configs": CONFIGS, "limits": LIMITS}[kind].items()):
-        given = {"datasets": {"dataset": value}, "configs": {"config": value}, "limits": {"limits": value}}[kind]
-        blocks.append(f"== {name}\n{read(project(tmp_path / str(number), **given), cases=kind == 'datasets')}")
+    for number, (name, value) in enumerate(KINDS[kind].items()):
+        given: dict[str, Any] = {PARTS[kind]: value}
+        if kind == "rubrics":
+            given["dataset"] = DATASETS["rubrics and a context"]
+        what = read(project(tmp_path / str(number), **given), cases=kind in ("datasets", "rubrics"))
+        blocks.append(f"== {name}\n{what}")
     check(f"golden_dataset_{kind}.txt", re.sub("Known metrics: .*?\\. ", "", "\n".join(blocks)))
 
 
@@ -60,6 +90,29 @@ def test_discover__datasets_by_place_and_content(tmp_path: Path) -> None:
     assert found(root, "eval/**/*.json") == ["eval/datasets/go.json"]
     assert found(root, exclude=["deeper/"]) == ["eval/datasets/go.json", named]
     assert found(root, "artifacts/traces/traces_1.json", config=root / FOLDER / "eval_config.yaml")
+
+
+def test_discover__a_dataset_elsewhere_is_not_to_be_renamed(tmp_path: Path) -> None:
+    case = {"eval_cases": [asked("a", "Hi")]}
+    write(tmp_path / "evals/cases.json", case)
+    [problem] = load_suite(tmp_path).problems
+    assert problem.hint is not None and "datasets, move it below `eval/datasets/`" in problem.hint
+    write(tmp_path / "evals/a.evalset.json", {"eval_set_id": "a", "eval_cases": []})
+    [misnamed] = [problem for problem in load_suite(tmp_path).problems if problem.code == "eval-file-misnamed"]
+    assert "move it below `eval/datasets/`" in str(misnamed.hint)
+
+
+def test_migrate__a_dataset_and_what_is_lost(tmp_path: Path) -> None:
+    first = asked("a", "Hi", "Hello.", context="c", rubric_groups=GROUPS)
+    cases = [first, talked("b", HISTORY, [event("user", "Now?")], answer="Yes.")]
+    old, new = write(tmp_path / "old.json", {"eval_cases": cases}), tmp_path / "new.evalset.json"
+    problems = migrate(old, new)
+    assert codes(problems) == ["migration-loses", "migration-loses"]
+    assert "`context` and `rubric_groups`" in problems[0].message
+    assert "its history" in problems[1].message
+    suite = load_suite(tmp_path, [str(new)])
+    assert not suite.errors and [case.eval_id for case in suite.files[0].cases] == ["a", "b"]
+    assert "dataset_case" not in new.read_text("utf-8") and "events" not in new.read_text("utf-8")
 
 
 def file_of(root: Path) -> LoadedFile:
@@ -102,3 +155,20 @@ def test_criteria_of__a_case_without_a_reference_is_judged_by_the_others(tmp_pat
     assert judged(load_suite(root)) == {"open": ["count"], "price": ["count", "final_response_match"]}
     root = project(tmp_path, config={"metrics_to_run": ["final_response_match"]})
     assert codes(load_suite(root).errors) == ["needs-reference"], "nothing else would judge it"
+
+
+@pytest.mark.parametrize("name", [name for name, value in DATASETS.items() if not isinstance(value, str)])
+def test_instance_of__what_agents_cli_gives_a_metric(name: str) -> None:
+    """As measured; a dataset with a mistake that only the gate reports is left out."""
+    expected = json.loads(INSTANCES.read_text("utf-8"))["instances"][name]
+    document, _ = parse_document(json.dumps(DATASETS[name]).encode(), "a.json")
+    assert document is not None
+    file, problems = read_eval_file(document, session=None)
+    if file is None:
+        assert codes(problems) == ["dataset-of-traces"] or expected in (None, [None], [None, expected and expected[-1]])
+        return
+    said = [normalised(event) for event in EVENTS]
+    for case, instance in zip(file.cases.values(), expected, strict=True):
+        if case.conversation is not None:
+            turn = to_invocation(said, case.conversation[0].user_content, TurnFacts())
+            assert instance_of(Conversation(case=case, actual=[turn], expected=case.conversation)) == instance
