@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "unit"))
+sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("unit", "results", "scoring"))
 
 from test_gate_cause_noise import claimed
 from test_gate_causes import NOISE

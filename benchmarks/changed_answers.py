@@ -27,7 +27,7 @@ from itertools import cycle, islice, product
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "unit"))
+sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("unit", "results", "scoring"))
 
 from recording_samples import actual, recording
 from report_samples import case

@@ -16,6 +16,7 @@ from typing import Any
 
 import history_samples
 import pytest
+from comparison_samples import answers_otherwise
 from golden_files import check
 from pydantic import BaseModel
 from recording_samples import actual, called
@@ -27,7 +28,7 @@ from test_runner_conversations import FIND, LAMP, NO_DEVICES, eval_case, expecte
 from agent_eval.cli import main
 from agent_eval.commands.view import _links
 from agent_eval_agents.fingerprints import case_fingerprint
-from agent_eval_results import BASE_RECORDINGS, Origin, StoredCase, write_lines
+from agent_eval_results import BASE_RECORDINGS, ComparisonReport, Origin, StoredCase, write_lines
 from agent_eval_results.data.causes import CauseCounts, CauseData, CauseExample, CauseReport
 from agent_eval_results.data.conversation import ConversationReport, TurnReport
 from agent_eval_results.data.conversations import attach_conversations
@@ -182,6 +183,16 @@ def test_show__the_cases_of_a_cause_as_json(show: Show, tmp_path: Path) -> None:
     shown = json.loads(show("--format", "json", "cause:1")[1])
     assert [cause["message"] for cause in shown["causes"]] == ["find_devices returned nothing"]
     assert [(case["case_id"], case["conversation"]["run"]) for case in shown["cases"]] == [(f"{FILE}:lamp", 1)]
+
+
+def test_show__what_a_case_says_otherwise_than_on_the_base_branch(show: Show, tmp_path: Path) -> None:
+    run = results()
+    changed = answers_otherwise(run.cases[1], ("150", "0"), (EVIL, None))
+    run.comparison = ComparisonReport(compared=2, unchanged=1, changed_answers=[changed])
+    write(tmp_path / "agent-eval-results", run)
+    out = show("fan")[1]
+    assert "answers differently from the base branch:\n    answer: 150 → 0\n    get_sales.get_sales: " in out
+    assert "answers differently" not in show("lamp")[1]
 
 
 MANY = ",".join(f"another_{number}" for number in range(40))

@@ -13,8 +13,10 @@ from agent_eval.commands._io import CliIO
 from agent_eval.commands.stored_run import expected_cases, read_recordings, select_cases, split_words
 from agent_eval_results import CaseReport, ConversationReport, Recording, RunReport, RunResult
 from agent_eval_results.data.conversations import conversation_of, telling_first
+from agent_eval_results.report.phrases import answer_lines
 from agent_eval_results.report.renderers import RunView, case_text
 from agent_eval_results.report.renderers.results_json import results_json
+from agent_eval_results.report.views import view_of
 from agent_eval_scoring.core.text import harmless, plural
 from agent_eval_scoring.evalset.models import EvalCase
 
@@ -144,6 +146,7 @@ def _text(read: _Read, report: RunReport, *, width: int, color: bool) -> str:
         conversation=read.conversation,
         is_whole=read.is_whole,
         added=[part for part in report.confirmations if part.case_id == read.case.case_id],
+        remarks=answer_lines(view_of(report), read.case.case_id),
     )
     return case_text(view, width=width, color=color)
 

@@ -121,11 +121,15 @@ def changed_answers(
     habits = defaultdict[tuple[str, ...], _Habits](_Habits)
     found: list[tuple[CaseReport, int, int, list[_Found]]] = []
     for case in cases:
-        recorded, agent = runs_of(case.case_id), agent_of(case.file)
+        agent = agent_of(case.file)
+        diff = diff_of(agent)
+        if not (diff.agent or diff.tools or diff.edits):
+            continue
+        recorded = runs_of(case.case_id)
         head, base = _turns(recorded.head), _turns(recorded.base)
         if head and base:
             expected = [turn_of(turn) for turn in recorded.expected]
-            differing = _differing(head, base, expected, diff_of(agent), lambda *key, agent=agent: habits[agent, *key])
+            differing = _differing(head, base, expected, diff, lambda *key, agent=agent: habits[agent, *key])
             found.append((case, len(head), len(base), [*differing]))
     return [
         ChangedAnswer(
@@ -379,7 +383,7 @@ def _texts(was: Sequence[str], now: Sequence[str], expected: str | None) -> Iter
         return
     gone, new = _missing(was, now), _missing(now, was)
     pairs = [*_spelled(was, now), *_together(gone, new)]
-    said = {fact.start for fact in _of(was[0], (expected or "")[:_LONGEST_TEXT])[0]}
+    said = {fact.start for fact in _of(was[0], (expected or "")[:_LONGEST_TEXT])[0]} if pairs else set[int]()
     for fact, other in pairs:
         before, after = (None if each is None else each.text for each in (fact, other))
         kind, is_expected = (fact or other or gone[0]).kind, fact is not None and fact.start in said
@@ -426,7 +430,9 @@ def _together(gone: Sequence[Fact], new: Sequence[Fact]) -> Iterator[tuple[Fact 
 
 def _spelled(was: Sequence[str], now: Sequence[str]) -> Iterator[tuple[Fact, Fact]]:
     """Facts that are only spelled otherwise, as open and OPEN, in all runs. A capital at the beginning is no change."""
-    for pair in differences(was[0], now[0]):
+    old_words, new_words = ({*words.split()} for words in (was[0], now[0]))
+    other = [{word.casefold() for word in side} for side in (old_words - new_words, new_words - old_words)]
+    for pair in differences(was[0], now[0]) if other[0] & other[1] else ():
         if pair.before is None or pair.after is None:
             continue
         old, new = pair.before.text, pair.after.text

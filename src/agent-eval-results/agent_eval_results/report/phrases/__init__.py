@@ -21,6 +21,7 @@ from agent_eval_results.report.phrases._agent_changes import (
     relevant_changes,
 )
 from agent_eval_results.report.phrases._answers import (
+    answer_lines,
     changed_lines,
     changed_note,
     changed_overview,

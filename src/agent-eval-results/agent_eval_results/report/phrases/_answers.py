@@ -37,6 +37,14 @@ def changed_lines(changed: ChangedAnswer, most: int = 5) -> list[str]:
     return [*lines, f"and {plural(left, 'more value')}"] if left > 0 else lines
 
 
+def answer_lines(view: View, case_id: str) -> list[str]:
+    """The same under what it is, for a page about a case; empty for nothing."""
+    changed = view.answers.get(case_id)
+    if changed is None:
+        return []
+    return [f"{changed_verb(view, changed)}:", *(f"  {line}" for line in changed_lines(changed))]
+
+
 def changed_verb(view: View, *changed: ChangedAnswer) -> str:
     """E.g. `answer differently from main`."""
     answers = any(value.kind == "answer" for each in changed for value in each.values)

@@ -46,6 +46,8 @@ class RunView:
     """Whether the conversation is from the recordings; the one in results.json is cut to size."""
     added: Sequence[CaseReport] = ()
     """The scores of the added runs."""
+    remarks: Sequence[str] = ()
+    """Lines on what the case says otherwise than on the base branch."""
 
 
 def case_text(view: RunView, *, width: int = 100, color: bool = False) -> str:
@@ -73,6 +75,7 @@ def _blocks(view: RunView) -> Iterator[RenderableType]:
     yield ""
     for metric in case.metrics:
         yield _metric_line(metric)
+    yield from (styled("  ", (line, "")) for line in view.remarks)
     yield from _runs(view)
     if view.shown is None:
         return

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_eval_results import CaseReport, FileReport, MetricReport, ProblemReport, RunReport
 from agent_eval_results.report import views
-from agent_eval_results.report.phrases import cause_evidence, change_label, changed_lines, changed_verb, headline
+from agent_eval_results.report.phrases import answer_lines, cause_evidence, change_label, headline
 from agent_eval_scoring.core.text import plural, shorten
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _test_case(case: CaseReport, class_name: str, view: views.View, cause: str) 
 
     outcome = view.outcomes[case.case_id]
     explain = case.status == "quarantined" or outcome.excused
-    lines = [*score_lines(case), *answer_lines(view, case)]
+    lines = [*score_lines(case), *answer_lines(view, case.case_id)]
     test = TestCase(
         shorten(views.one_line(case.eval_id), _LONGEST_NAME) or "_",
         class_name,
@@ -200,14 +200,6 @@ def score_lines(case: CaseReport) -> Iterator[str]:
         yield plural(len(case.runs), "run")
     for metric in case.metrics:
         yield f"{metric.name}: {_score(metric)}"
-
-
-def answer_lines(view: views.View, case: CaseReport) -> Iterator[str]:
-    """What the case answers or does otherwise than on the base branch."""
-    changed = view.answers.get(case.case_id)
-    if changed is not None:
-        yield f"{changed_verb(view, changed)}:"
-        yield from (f"  {line}" for line in changed_lines(changed))
 
 
 def _score(metric: MetricReport) -> str:
