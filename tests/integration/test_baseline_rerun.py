@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -20,7 +21,15 @@ from rerun_repos import two_versions
 
 from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, Found, Provenance
-from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource, agents_on_base, base_checkout, open_base
+from agent_eval.baseline.rerun import (
+    BaseWorktree,
+    NotOnBase,
+    RerunSource,
+    agents_on_base,
+    base_checkout,
+    open_base,
+    share_dotenv,
+)
 from agent_eval_agents.discovery.finder import AgentChoice
 from agent_eval_agents.discovery.locate import AgentChoices
 from agent_eval_agents.sandbox.sealing import blocked_at
@@ -238,6 +247,25 @@ def test_rerun__pythonpath_points_to_the_modules_of_the_base(tmp_path: Path) -> 
         "PATH": f"{head}/bin",
     }
     assert checkout_of(base, head).environment({"PATH": "/bin"}) == {"PATH": "/bin"}
+
+
+def test_rerun__a_dotenv_that_no_commit_has_is_there_too(repo: Repo) -> None:
+    """With its permissions. Not one that the head commits, nor what a link points to."""
+    base = repo.commit(
+        {"bot/agent.py": AGENT, "old/agent.py": AGENT, "new/agent.py": AGENT, ".gitignore": "/.env\n/bot/.env\n"}
+    )
+    repo.commit({"new/.env": "FROM=the head"})
+    (repo.root / "bot/.env").write_text("KEY=1", encoding="utf-8")
+    (repo.root / "bot/.env").chmod(0o640)
+    (repo.root / ".env").symlink_to(repo.root / "bot/.env")
+    with base_checkout(repo.opened(), base) as worktree:
+        folders = [repo.root / name for name in ("bot", "old", "new", "gone")]
+        share_dotenv(repo.opened(), worktree, [*folders, Path("/"), repo.root.parent / "outside"])
+        share_dotenv(repo.opened(), worktree, folders)
+        there = {str(path.relative_to(worktree.top)): path for path in worktree.top.rglob(".env")}
+        assert there.keys() == {"bot/.env"}
+        assert there["bot/.env"].read_text("utf-8") == "KEY=1"
+        assert stat.S_IMODE(there["bot/.env"].stat().st_mode) == 0o640
 
 
 async def test_rerun__what_the_bases_agent_scores_is_the_baseline(repo: Repo) -> None:

@@ -1,6 +1,6 @@
 """The source `rerun`: runs the base branch's agent from a git worktree outside the workspace.
 
-The worktree contains only committed files, not those that earlier steps of the job created.
+The worktree contains only committed files, not those that earlier steps of the job created, but for `.env`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
@@ -20,6 +20,7 @@ from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval_agents.discovery import AgentChoice, AgentChoices, is_agent
 from agent_eval_scoring.core.errors import AgentEvalError
+from agent_eval_scoring.core.files import MAX_SETTINGS
 from agent_eval_scoring.core.text import harmless, plural
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _POINTER = b"version https://git-lfs.github.com/spec/"
 _POINTER_BYTES = 1024
 """A pointer of Git LFS is smaller (git-lfs, docs/spec.md)."""
 _SUBMODULE = "160000"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 class NotOnBase(AgentEvalError):
@@ -178,6 +180,35 @@ async def open_base(
     finally:
         await asyncio.wait([entering])
         await asyncio.to_thread(stack.close)
+
+
+def share_dotenv(git: Git, base: BaseWorktree, directories: Iterable[Path]) -> None:
+    """Copies the `.env` files that agents of the head load and no commit has: they are the machine's, as variables are.
+
+    Without them the base's agent would have no key, or would show its tools to the model in another form. A copy has
+    the owner and the permissions of the file, so nobody reads it who could not read that one; links are not followed.
+
+    Args:
+        git: The head's checkout.
+        base: The base branch's worktree.
+        directories: The directories of agents of the head.
+    """
+    for folder in dict.fromkeys(folder for each in directories for folder in (each.resolve(), *each.resolve().parents)):
+        source, target = folder / ".env", Path(base.corresponding(str(folder)), ".env")
+        if not folder.is_relative_to(base.head_top) or not source.is_file() or target.exists():
+            continue
+        if not target.parent.is_dir() or git.run("ls-files", "--", str(source)):
+            continue  # If only the head has committed it, it is a change of the head.
+        try:
+            opened = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            continue  # A link, or a file that is not for this user.
+        with os.fdopen(opened, "rb") as file, os.fdopen(os.open(target, _NEW, 0o600), "wb") as copy:
+            status = os.fstat(file.fileno())
+            copy.write(file.read(MAX_SETTINGS))
+            os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode))
+            if os.geteuid() == 0:
+                os.fchown(copy.fileno(), status.st_uid, status.st_gid)
 
 
 def agents_on_base(choices: AgentChoices, base: BaseWorktree, head_root: Path) -> BaseAgents:

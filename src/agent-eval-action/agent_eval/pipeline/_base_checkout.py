@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval import __version__
 from agent_eval.baseline import Git, GitError, Remote
-from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, agents_on_base, open_base
+from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, agents_on_base, open_base, share_dotenv
 from agent_eval.pipeline._agents import agent_trees
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
 from agent_eval.pipeline.context import RunContext
@@ -156,6 +156,9 @@ class BaseCheckout:
                 head.context, environ=worktree.environment(head.context.environ), progress=lambda _: None
             )
             plan, choices = self._planned(worktree)
+            root = head.settings.root
+            here = [choice for choice in choices.by_file.values() if choice.runs_here]
+            share_dotenv(ci.git, worktree, [choice.directory(root) or root for choice in here])
         if not plan.cases:
             raise NotOnBase(" ".join(self.missing.values()) or "The base has no case to run.")
         for choice in choices.by_file.values():
