@@ -75,6 +75,14 @@ def found(root: Path, *targets: str, **options: Any) -> list[str]:
     return [file.path for file in load_suite(root, targets, **options).files]
 
 
+def test_load_suite__says_that_a_judge_does_not_see_the_history(tmp_path: Path) -> None:
+    dataset = {"eval_cases": [asked("a", "Hi"), talked("b", HISTORY, [event("user", "Now?")])]}
+    metrics = ["multi_turn_task_success", "safety"]
+    suite = load_suite(project(tmp_path, dataset=dataset, config={"metrics_to_run": metrics}))
+    [warning] = [problem for problem in suite.problems if "without its history" in problem.message]
+    assert "`multi_turn_task_success_v1`" in warning.message and "`b`" in warning.message and not suite.errors
+
+
 def test_discover__datasets_by_place_and_content(tmp_path: Path) -> None:
     root = project(tmp_path)
     case = {"eval_cases": [asked("a", "Hi")]}

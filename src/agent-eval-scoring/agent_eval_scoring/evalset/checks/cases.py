@@ -99,6 +99,14 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
             yield from turns_without_references(file, case.conversation, path, builtin, where)
             yield from islice(omitted_args(file, case.conversation, path, builtin), MAX_PROBLEMS)
             yield from _scenario_missing(file, case, path, specs, where)
+        past = case.session_input.events if case.session_input is not None else []
+        if past and (over := [spec for spec in specs if spec.name in _OVER_THE_CONVERSATION]):
+            yield file.warning(
+                "agents-cli-differs",
+                f"{_names(over)} ({where}) judges the last turn of `{case.eval_id}` alone, without its history.",
+                path,
+                "Score what depends on the history with a function of `custom_metrics`, which sees it.",
+            )
         if case.expected_state and not any(spec.needs_state for spec in specs):
             yield file.warning(
                 "final-state-not-compared",
@@ -125,6 +133,15 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
                 )
             elif spec.rubric_type is not None:
                 yield from _effective_rubrics(file, case, path, spec, criterion, where)
+
+
+_OVER_THE_CONVERSATION = frozenset(
+    {
+        *("multi_turn_task_success_v1", "multi_turn_trajectory_quality_v1", "multi_turn_tool_use_quality_v1"),
+        *("rubric_based_multi_turn_trajectory_quality_v1", "hallucinations_v1"),
+    }
+)
+"""What judges a turn by those before it."""
 
 
 def _judges_another(criterion: CriterionConfig, file: EvalFile) -> bool:
