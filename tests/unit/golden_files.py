@@ -12,12 +12,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from agent_eval_scoring.core.problem import docs_page
+
 DATA = Path(__file__).parents[1] / "data"
 
 
 def check(name: str, actual: str) -> None:
-    """Compares a text with its file below `tests/data`, byte by byte; UPDATE_GOLDEN=1 writes the file."""
-    file = DATA / name
+    """Compares a text with its file below `tests/data`, byte by byte; UPDATE_GOLDEN=1 writes the file.
+
+    The address of the documentation is DOCS: it changes with the repository's name.
+    """
+    file, actual = DATA / name, actual.replace(docs_page("").removesuffix("/"), "DOCS/")
     if os.environ.get("UPDATE_GOLDEN"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(actual, encoding="utf-8", newline="\n")

@@ -13,6 +13,7 @@ import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from agent_eval_agents.protocol import EnvironmentFailure, Owner
@@ -204,9 +205,10 @@ class Installer:
         except OSError as error:
             raise EnvironmentFailure(f"uv can't be started: {error}") from error
         if result.code != 0:
+            what = " ".join(["uv", *takewhile(lambda word: not word.startswith("-"), arguments)])
             # The whole command has long paths of the cache: the sentence names what ran, the log how.
             raise EnvironmentFailure(
-                f"The agent's environment can't be made: `uv {shlex.join(arguments[:2])}` {result.end}",
+                f"The agent's environment can't be made: `{what}` {result.end}",
                 owner=Owner.PROVIDER if result.was_killed or _is_outage(result.output) else Owner.AGENT,
                 log_tail=f"$ {self.masker.text(command)}\n{result.output[-_SHOWN_CHARS:]}",
                 hint=KILLED_HINT if result.was_killed else _hint(result.output),

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import print_problems
-from agent_eval_scoring.core.problem import docs_page
 from agent_eval_scoring.core.text import harmless
 from agent_eval_workbench.authoring.terminal import has_terminal, read_line
 from agent_eval_workbench.setup import Setup, Step, apply, plan_setup, record_command
@@ -35,7 +34,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         left, arguments.directory, arguments.dry_run and any(step.status in _DRY_WORDS for step in setup.steps)
     )
     if setup.records and not arguments.dry_run:
-        lines.append(f"  (--record all keeps model answers: CI asks only for what changes, {docs_page('tools')})")
+        lines.append("  (--record all keeps the model's answers, so that CI asks it only for what changes)")
     io.print_result(harmless("\n".join(lines)))
     return 0
 
