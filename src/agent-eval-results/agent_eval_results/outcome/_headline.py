@@ -107,7 +107,8 @@ def _passed(found: Lookups) -> Reason:
     comparison, notes = report.comparison, list(_beside(found))
     passing = Reason.of("passing", count=totals.passed, total=totals.cases)
     if comparison is None or not comparison.compared:
-        return Reason.of("by-cases", parts=[passing, *notes])
+        missing = report.baseline is not None and report.baseline.status != "found"
+        return Reason.of("by-cases", parts=[passing, *[Reason.of("not-compared")] * missing, *notes])
     other = sum(changed.passes for changed in found.answers.values())
     passing.data["is_same"] = totals.passed == totals.cases == comparison.unchanged and not other
     if other:

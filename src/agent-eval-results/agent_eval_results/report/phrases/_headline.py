@@ -60,6 +60,7 @@ _PLAIN: Mapping[str, str] = {
     "so-nothing": "so nothing was evaluated",
     "no-regressions": "no regressions",
     "no-regression-shown": "no regression shown",
+    "not-compared": "not compared",
     "nothing-run": "nothing was run",
 }
 _SERVICES: Mapping[str, str] = {
