@@ -231,6 +231,22 @@ def test_summary_markdown__links_are_quoted() -> None:
     assert unquote(link.removeprefix(SOURCE)) == "/a b/[c](d)#é?.test.json#L7"
 
 
+def test_summary__names_once_what_all_agents_run_with() -> None:
+    report = situation("one-cause").report.model_copy(deep=True)
+    report.provenance = {
+        "adk (a)": "2.13.0",
+        "python (a)": "3.11",
+        "adk (b)": "2.13.0",
+        "python (b)": "3.12",
+        "concurrency": "4",
+    }
+    last = summary_markdown(report).splitlines()[-1]
+    assert (
+        "adk `2.13.0`, python (a) `3.11`, python (b) `3.12`, concurrency `4`</sub>" in last
+        and last.count("2.13.0") == 1
+    )
+
+
 def monster() -> RunReport:
     """Everything that can be long is long and hostile."""
     text = EVIL * 8

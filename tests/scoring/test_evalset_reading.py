@@ -100,7 +100,7 @@ MISTAKES: dict[str, str | bytes] = {
     "markdown": '```json\n{"a": 1}\n```\n',
     "words before it": 'Here is the eval set:\n{"a": 1}',
     "a pointer of lfs": "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n",
-    "a link": "../shared/cases.evalset.json",
+    "a link": "../evals/cases.evalset.json",
     "encrypted": "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n",
     "gzip": b"\x1f\x8b\x08\x00\x00",
     "zip": b"PK\x03\x04\x14\x00",

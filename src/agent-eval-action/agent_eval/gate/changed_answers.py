@@ -163,7 +163,7 @@ def _differing(
     diff: Diff,
     habits: Callable[..., _Habits],
 ) -> Iterator[_Found]:
-    """The differences, those of answers first, turn by turn. What a user was told otherwise ends the comparison."""
+    """The differences, turn by turn, those of answers first, until the user says something else."""
     for number, (here, there) in enumerate(zip(zip(*head, strict=False), zip(*base, strict=False), strict=False)):
         if len({message for message, _ in (*here, *there)}) > 1:
             return
