@@ -490,7 +490,7 @@ async def test_start__nothing_listens_is_the_agents_failure_and_a_busy_server_is
     for _ in range(2):
         with pytest.raises(AgentFailure, match="can't be reached: no connection") as caught:
             await agent.start()
-        assert (caught.value.kind, caught.value.owner) == (FailureKind.ENVIRONMENT, Owner.AGENT)
+        assert (caught.value.kind, caught.value.owner) == (FailureKind.SERVER_DOWN, Owner.AGENT)
     busy = itertools.chain([503, 429, 500], itertools.repeat(200))
 
     async def starting(request: Request, answer: Answer) -> None:
@@ -532,3 +532,33 @@ async def test_rest__state_of_the_session_is_read_if_it_is_needed(name: str, tmp
         turn = await say(agent, "hello", state={"city": "Oslo"}, reads_state=True)
         assert turn.session_state == expected
         assert (await say(agent, "hello")).session_state is None
+
+
+async def broken_off(_: Request, answer: Answer) -> None:
+    answer.reset()
+
+
+@pytest.mark.parametrize(
+    ("reads", "kind", "owner"),
+    [
+        (lambda _, answer: answer.send(503, b"busy", retry_after="90"), FailureKind.SERVER, Owner.PROVIDER),
+        (lambda _, answer: answer.send(522, b"a proxy's"), FailureKind.SERVER, Owner.PROVIDER),
+        (lambda _, answer: answer.send(401, b"expired"), FailureKind.SERVER, Owner.PROVIDER),
+        (broken_off, FailureKind.SERVER, Owner.PROVIDER),
+        (lambda _, answer: answer.send(500, b"not JSON serializable"), FailureKind.EXCEPTION, Owner.AGENT),
+    ],
+    ids=["busy", "a proxy", "no access any more", "broken off", "an exception"],
+)
+async def test_rest__a_server_that_fails_is_none_that_shows_no_state(
+    reads: Any, kind: FailureKind, owner: Owner, tmp_path: Path
+) -> None:
+    async with agent_of(FakeAdk(turn=says(event("Hi.")), read_answer=reads), tmp_path) as agent:
+        error = await failure(agent, reads_state=True)
+    assert (error.kind, error.owner) == (kind, owner), error.message
+    busy = itertools.chain([503], itertools.repeat(200))
+
+    async def soon(_: Any, answer: Any) -> None:
+        await answer.send(next(busy), b'{"state": {"a": 1}}', retry_after="0")
+
+    async with agent_of(FakeAdk(turn=says(event("Hi.")), read_answer=soon), tmp_path) as agent:
+        assert (await say(agent, "hello", reads_state=True)).session_state == {"a": 1}

@@ -162,7 +162,7 @@ async def test_run__starts_a_server_and_ends_it(project: Repository) -> None:
     project.write({"agent-eval.toml": table(python, "missing.py", "{port}")})
     done = await gate(project, code=1)
     [case] = done.report.cases
-    assert case.reason is not None and case.reason.code == "agent-environment"
+    assert case.reason is not None and case.reason.code == "agent-server-down"
     assert "missing.py" in done.out
 
 
@@ -300,7 +300,7 @@ async def test_server__not_ready_is_the_agents_failure(spec: ServerSpec, message
     for _ in range(2):  # It is not started again.
         with pytest.raises(AgentFailure, match=message) as caught:
             await agent.start()
-        assert (caught.value.kind, caught.value.owner) == (FailureKind.ENVIRONMENT, Owner.AGENT)
+        assert (caught.value.kind, caught.value.owner) == (FailureKind.SERVER_DOWN, Owner.AGENT)
     if "broken" in spec.command:
         assert "no such config file" in (caught.value.log_tail or "")
     await agent.close()

@@ -199,6 +199,8 @@ class FailureKind(enum.StrEnum):
     """The agent can't be loaded."""
     ENVIRONMENT = "agent-environment"
     """Its environment can't be created."""
+    SERVER_DOWN = "agent-server-down"
+    """The server that this job starts, or that the gate starts for it, does not answer."""
     EXCEPTION = "agent-exception"
     """The agent or one of its tools raised an exception."""
     NO_ANSWER = "agent-no-answer"

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -36,6 +37,7 @@ from agent_eval_scoring.core.limiter import Place
 from agent_eval_scoring.core.problem import Problem
 from agent_eval_scoring.core.text import first_line, shorten
 from agent_eval_scoring.evalset.models import SeededEvent
+from agent_eval_scoring.net.retry import NO_ACCESS
 
 _OPTIONAL_SECONDS = 60.0
 """For answers that a run does not depend on. The first question about an app imports its agent, which takes seconds: if
@@ -209,15 +211,17 @@ class AdkRestAgent:
         """`POST /apps/APP/users/USER/sessions`; see `stream_with_retries`."""
         url = self.client.url.join(f"{self._user_path(user)}/sessions")
         past = {"events": [self._past(event) for event in events]} if events else {}
-        return self._post(url, {"state": dict(state), **past}, until=until, place=place)
+        return self._ask("POST", url, {"state": dict(state), **past}, until, place)
 
     def _past(self, event: SeededEvent) -> dict[str, Any]:
         content = event.content.model_dump(mode="json", exclude_none=True, by_alias=True)
         return {"author": self.root if event.author == "model" else event.author, "content": content}
 
-    async def get_session(self, user: str, session: str) -> http.Reply:
-        """`GET /apps/APP/users/USER/sessions/ID`."""
-        return await self.client.request("GET", self._session_url(user, session))
+    def get_session(
+        self, user: str, session: str, *, until: float, place: Place | None
+    ) -> AbstractAsyncContextManager[http.Stream]:
+        """`GET /apps/APP/users/USER/sessions/ID`; see `stream_with_retries`."""
+        return self._ask("GET", self._session_url(user, session), None, until, place)
 
     async def delete_session(self, user: str, session: str) -> http.Reply:
         """`DELETE /apps/APP/users/USER/sessions/ID`."""
@@ -238,14 +242,14 @@ class AdkRestAgent:
             "newMessage": {**content, "role": "user"},
             "streaming": False,  # adk-rust's default is true
         }
-        return self._post(self.client.url.join("/run_sse"), body, until=until, place=place, accept="text/event-stream")
+        return self._ask("POST", self.client.url.join("/run_sse"), body, until, place, "text/event-stream")
 
-    def _post(
-        self, url: str, body: Any, *, until: float, place: Place | None, accept: str = "application/json"
+    def _ask(
+        self, method: str, url: str, body: Any, until: float, place: Place | None, accept: str = "application/json"
     ) -> AbstractAsyncContextManager[http.Stream]:
-        headers = {"Accept": accept}
+        client, limiter, headers = self.client, self._limiter, {"Accept": accept}
         return http.stream_with_retries(
-            self.client, url, body=body, headers=headers, until=until, place=place, limiter=self._limiter
+            client, url, method=method, body=body, headers=headers, until=until, limiter=limiter, place=place
         )
 
     def _user_path(self, user: str) -> str:
@@ -276,6 +280,8 @@ class RestSession:
                 if self._id is None:
                     self._id = await self._create(until)
                 events = await self._run(content, until)
+            duration = time.monotonic() - begun
+            state = await self._state(self._id) if self._request.reads_state else None
         except TimeoutError:
             why = f"there was no answer within {timeout:g} s"
             late = http.failures.no_session(why, self._agent.server) if self._id is None else None
@@ -287,23 +293,31 @@ class RestSession:
         except http.TooLarge as error:
             raise _unreadable(str(error)) from error
         self._turns += 1
-        duration = time.monotonic() - begun
-        state = await self._state(self._id) if self._request.reads_state else None
         facts = TurnFacts(started_at=started_at, duration=duration, requests=list(self._agent.requests), state=state)
         return self._invocation(events, content, facts)
 
     async def _state(self, session: str) -> dict[str, Any] | None:
         """The session's state; None if the server does not show it.
 
-        Read, and not summed up of the events: what `user:` and `app:` had before is part of it.
+        Read, and not summed up of the events: what `user:` and `app:` had before is part of it. A server that fails is
+        not one that shows no state: then the run fails, as for a turn.
         """
-        with contextlib.suppress(http.HttpFailure, http.TooLarge, TimeoutError):
-            async with asyncio.timeout(_OPTIONAL_SECONDS):
-                reply = await self._agent.get_session(self._user, session)
-            state = reply.json.get("state") if reply.status == 200 and isinstance(reply.json, dict) else None
-            if isinstance(state, dict):
-                return {key: value for key, value in state.items() if not key.startswith(_UNSAVED)}
-        return None
+        agent, until = self._agent, asyncio.get_running_loop().time() + _OPTIONAL_SECONDS
+        asking = agent.get_session(self._user, session, until=until, place=self._request.place)
+        try:
+            async with asyncio.timeout_at(until), asking as stream:
+                reply = await stream.reply()
+        except http.TooLarge:
+            return None
+        except TimeoutError:
+            what = f"it did not show the session's state within {_OPTIONAL_SECONDS:g} s"
+            raise http.failures.lost(what, agent.server) from None
+        if (reply.status >= 500 and reply.status != HTTPStatus.NOT_IMPLEMENTED) or reply.status in NO_ACCESS:
+            raise http.failures.unexpected_status(reply, agent.server)
+        state = reply.json.get("state") if reply.status == 200 and isinstance(reply.json, dict) else None
+        if not isinstance(state, dict):
+            return None
+        return {key: value for key, value in state.items() if not key.startswith(_UNSAVED)}
 
     async def _create(self, until: float) -> str:
         agent, state = self._agent, dict(self._request.state)

@@ -66,17 +66,19 @@ async def stream_with_retries(
     until: float,
     limiter: Limiter,
     place: Place | None = None,
+    method: str = "POST",
 ) -> AsyncIterator[Stream]:
-    """POSTs a turn, and again while the answer is 429, 502, 503 or 504 and time is left.
+    """Sends a turn or asks for a session, and again while the answer is 429, 502, 503 or 504 and time is left.
 
     Args:
         client: The agent's client.
         url: An absolute URL.
-        body: Sent as JSON.
+        body: Sent as JSON; None for no body.
         headers: Headers of the protocol.
         until: The end of the turn, by the event loop's clock. No pause begins that would not end before.
         limiter: Counts each attempt, and shrinks if it is answered with 429 or 503.
         place: The run's concurrency slot, which is lent to others during a pause.
+        method: `GET` for what only reads.
 
     Raises:
         AgentFailure: The server is still unavailable (`server-unavailable`).
@@ -89,7 +91,7 @@ async def stream_with_retries(
         attempt += 1
         request = limiter.asked()
         try:
-            async with client.stream("POST", url, body=body, headers=headers) as stream:
+            async with client.stream(method, url, body=body, headers=headers) as stream:
                 if stream.status not in UNPROCESSED:
                     yield stream
                     request.answered()

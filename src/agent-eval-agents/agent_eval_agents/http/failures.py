@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from agent_eval_agents.http._address import is_loopback
 from agent_eval_agents.http.client import HttpFailure, Reply
-from agent_eval_agents.protocol import AgentFailure, AgentRefused, EnvironmentFailure, FailureKind
+from agent_eval_agents.protocol import AgentFailure, AgentRefused, FailureKind
 from agent_eval_scoring.core.invocation import EventError, Invocation
 from agent_eval_scoring.core.problem import Problem, docs_page
 from agent_eval_scoring.core.text import first_line
@@ -96,8 +96,9 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
                 hint="See whether the server runs, and run the job again.",
             )
         case _:  # An earlier step of the job should have started it.
-            return EnvironmentFailure(
+            return AgentFailure(
                 f"The agent's server at {url} can't be reached: {error.message}.",
+                kind=FailureKind.SERVER_DOWN,
                 log_tail=server.log_tail() if server is not None else None,
                 hint="Start the server in an earlier step of the job, or let the gate start it: [servers.NAME] in "
                 f"agent-eval.toml ({docs_page('remote-agents')}).",

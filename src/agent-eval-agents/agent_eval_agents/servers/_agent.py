@@ -15,7 +15,7 @@ from urllib.parse import quote
 from agent_eval_agents.driver import AgentSpec, DriverContext, ServerSpec
 from agent_eval_agents.host import HostLog, exit_description
 from agent_eval_agents.http import HttpClient, HttpFailure, TooLarge, parse_url
-from agent_eval_agents.protocol import Agent, AgentFailure, EnvironmentFailure, FailureKind, Session, SessionRequest
+from agent_eval_agents.protocol import Agent, AgentFailure, FailureKind, Session, SessionRequest
 from agent_eval_agents.sandbox import kill_group
 from agent_eval_scoring.core.content import Content
 from agent_eval_scoring.core.invocation import Invocation
@@ -223,8 +223,9 @@ class ServerProcess:
         try:
             self._process = await context.sandbox.start(self._command, cwd=directory, environment=self._environment)
         except OSError as error:
-            raise EnvironmentFailure(
+            raise AgentFailure(
                 f"The server `{self._spec.name}` can't be started: {error}.",
+                kind=FailureKind.SERVER_DOWN,
                 hint=f"Check `command` and `directory` of [servers.{self._spec.name}] in agent-eval.toml, and that the "
                 "agent's user can execute the program.",
             ) from error
@@ -256,8 +257,9 @@ class ServerProcess:
         return False
 
     def _not_ready(self, what: str) -> AgentFailure:
-        return EnvironmentFailure(
+        return AgentFailure(
             f"The server `{self._spec.name}` {what}.",
+            kind=FailureKind.SERVER_DOWN,
             log_tail=self.log_tail(),
             hint=f"It is ready when GET {' or '.join(self._spec.ready_paths)} below {self._spec.url} answers with 2xx "
             f"(`ready`, `ready_timeout` of [servers.{self._spec.name}]). The port to listen on is {{port}} in "

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from agent_eval_results import CaseReport, RunReport, RunResult
 
-CANNOT_START = frozenset({"agent-environment", "agent-import", "custom-metric-environment", "custom-metric-import"})
+CANNOT_START = frozenset(
+    {"agent-environment", "agent-import", "agent-server-down", "custom-metric-environment", "custom-metric-import"}
+)
 """Kinds of permanent errors that occur before the agent gets a prompt."""
 _NOT_EVALUATED = CANNOT_START | {"agent-crash", "agent-no-answer", "agent-protocol"}
 """Kinds of errors that leave nothing to compare if they occur before the first answer."""

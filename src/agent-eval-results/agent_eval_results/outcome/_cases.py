@@ -27,7 +27,7 @@ from agent_eval_scoring.core.reason import NO_REASON, Reason
 from agent_eval_scoring.core.text import first_line
 from agent_eval_scoring.core.tracebacks import frames_of
 
-NEVER_RAN = frozenset({"agent-import", "agent-environment"})
+NEVER_RAN = frozenset({"agent-import", "agent-environment", "agent-server-down"})
 """Kinds of errors before the first model call."""
 _LINE = 300
 _CHANGING = re.compile(r"[0-9a-f]{8,}|[0-9]+(?:\.[0-9]+)?", re.IGNORECASE)

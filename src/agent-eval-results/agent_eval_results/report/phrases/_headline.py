@@ -69,8 +69,9 @@ _SERVICES: Mapping[str, str] = {
     "installation-failed": "the installation of the agent's packages failed",
 }
 _NEVER_RAN: Mapping[str, str] = {
-    "agent-import": "can't be imported",
-    "agent-environment": "has no working environment",
+    "agent-import": "the agent{} can't be imported",
+    "agent-environment": "the agent{} has no working environment",
+    "agent-server-down": "the server of the agent{} does not answer",
 }
 _ENDED_EARLY: Mapping[str, str] = {
     "disk-full": "the disk is full",
@@ -190,7 +191,7 @@ def _cases_changed(count: int) -> str:
 
 
 def _never_ran_(kind: str, count: int, total: int, agent: str = "") -> str:
-    what = f"the agent{f' {agent}' if agent else ''} {_NEVER_RAN[kind]}"
+    what = _NEVER_RAN[kind].format(f" {agent}" if agent else "")
     if count == total:
         return (
             f"{what}, so none of {plural(total, 'case')} ran" if total > 1 else f"{what}, so the only case did not run"

@@ -90,7 +90,6 @@ _COMMENT_ROWS, _SUMMARY_ROWS = 10, 50
 """Cases in the table of those that no cause explains."""
 _MOST_NAMES = 12
 _SEVERITIES = ("error", "warning", "notice")
-_NEVER = frozenset({"agent-import", "agent-environment"})
 _MARKS: Mapping[str, str] = {
     "passed": "✅",
     "failed": "❌",
@@ -331,7 +330,7 @@ def context(
     view, shared, alone, errors = content.view, content.shared, content.alone, content.errors
     report, groups = view.report, view.groups
     failing = [*groups.worse, *groups.failed]
-    dead = any(error.kind in _NEVER for error in errors)
+    dead = any(error.kind in views.NEVER_RAN for error in errors)
     codes = {reason.code for reason in report.reasons}
     deltas = diff.delta_rows(view)
     moves = diff.metric_moves(view, deltas) if failing and detail.listed else []
