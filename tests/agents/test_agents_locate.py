@@ -252,6 +252,15 @@ NAMED = (
 )
 
 
+def test_agent__named_from_a_folder_below_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "shop/src/bot/agent.py")
+    monkeypatch.chdir(tmp_path / "shop")
+    found, problem = Finder(root=tmp_path).named("src/bot", "--agent", None)
+    assert found is None and problem is not None
+    assert problem.message.endswith(f"a dotted module of {tmp_path}, which paths are relative to")
+    assert problem.hint is not None and problem.hint.startswith("Did you mean shop/src/bot?")
+
+
 def test_drivers__of_the_names_of_agents(tmp_path: Path) -> None:
     make(tmp_path, "home/agent.py")
     lines = []

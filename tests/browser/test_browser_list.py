@@ -132,6 +132,25 @@ def test_list__filters_sorts_and_links(visit: Visit, many: Path) -> None:
     assert page.evaluate("location.hash").endswith("&sort=case")
 
 
+def test_list__has_a_column_for_each_metric_if_asked(visit: Visit, tmp_path: Path) -> None:
+    choice = random.Random(5)
+    page = visit(page_of_data(tmp_path / "report.html", index_of_rows([row(place, choice) for place in range(12)])))
+    page.get_by_role("button", name="All scores").click()
+    until(page, "document.querySelectorAll('.cases-table thead th').length === 6")
+    assert page.evaluate("location.hash") == "#metric=*"
+    lines = [" | ".join(line.inner_text().split("\n")) for line in page.locator(".cases-table thead tr, tr.row").all()]
+    golden_files.check("golden_page/matrix.txt", "\n".join(lines) + "\n")
+    page.get_by_role("columnheader", name="my metric<1").get_by_role("button").click()
+    until_sorted(page, "my metric<1", "ascending")
+    page.locator("tr.row .case-link").first.click()
+    page.get_by_role("link", name="← All cases").click()
+    until_sorted(page, "my metric<1", "ascending")
+    assert page.locator(".cases-table thead th").count() == 6, "all scores still"
+    page.get_by_role("button", name="All scores").click()
+    until(page, "document.querySelector('.cases-table thead').textContent.includes('User, then')")
+    assert page.get_by_role("columnheader", name="my metric<1").count() == 1, "the metric that the list is sorted by"
+
+
 def test_list__cuts_a_name_at_its_end_in_every_script(visit: Visit, tmp_path: Path) -> None:
     rows = [row(position, random.Random(7)) for position in range(2)]
     for item, name in zip(rows, ("lamp_of_the_bedroom_" * 20, "إطفاء_أضواء_المطبخ_" * 20), strict=True):

@@ -312,7 +312,7 @@ async def test_cards__that_can_not_be_used() -> None:
 async def test_start__nothing_listens() -> None:
     with pytest.raises(AgentFailure) as caught:
         await a2a_agent("http://127.0.0.1:9").start()
-    assert (caught.value.kind, caught.value.owner) == (FailureKind.ENVIRONMENT, Owner.AGENT)
+    assert (caught.value.kind, caught.value.owner) == (FailureKind.SERVER_DOWN, Owner.AGENT)
 
 
 async def test_start__reads_the_older_path_of_the_card() -> None:

@@ -302,7 +302,7 @@ def test_old_tapes__are_a_notice(shops: Repository) -> None:
         for tape, age in zip(tapes, days, strict=True):
             content = json.loads(tape.read_text("utf-8"))
             tape.write_text(json.dumps({**content, "recorded_at": time.time() - age * 86_400 - 60}), "utf-8")
-        return [line for line in gate(shops, "--replay", replay).report.notices if "tape" in line]
+        return [line for line in gate(shops, "--replay", replay).report.notices if "Record again" in line]
 
     assert notices("all", 40, 50) == [
         "2 tapes are old: that of shop/shop.evalset.json:tea is 50 days old. Record again, models change"

@@ -376,3 +376,16 @@ def test_held_rules__of_what_a_pull_request_changes(shop: Repo, github: FakeGitH
     ci, settings = surveyed(shop, environ)
     said.append(told("a merge group", ci, settings))
     check("golden_held_rules.txt", "".join(said))
+
+
+def test_origin__names_files_that_are_tested_otherwise_than_committed(tmp_path: Path, github: FakeGitHub) -> None:
+    repo = new_repo(tmp_path / "shop")
+    repo.commit({"a.py": "1", "b.py": "1", "sub/c.py": "1", ".gitignore": "*.log\n"})
+    assert surveyed(repo, ENVIRON)[0].origin.uncommitted == []
+    repo.write({"a.py": "2", "sub/c.py": None, "new.py": "1", "x.log": "1", "agent-eval-results/results.json": "{}"})
+    repo.git("add", "a.py")
+    assert surveyed(repo, ENVIRON)[0].origin.uncommitted == ["a.py", "sub/c.py", "new.py"]
+    below, _ = read_settings(repo.root / "sub", flags={}, secrets=ENVIRON, text=None)
+    assert detect_ci_context(below, ENVIRON)[0].origin.uncommitted == ["c.py"]
+    job = pull_request(repo, github, head=repo.head, base=repo.head)
+    assert surveyed(repo, job)[0].origin.uncommitted == ["a.py", "sub/c.py"], "steps of a job leave new files"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import re
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.baseline import Git, GitError
@@ -287,15 +286,10 @@ class _Difference:
     @functools.cached_property
     def files(self) -> Collection[str] | None:
         """Relative to the root, with new files that git does not know; None if git does not say."""
-        options = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
         try:
-            changed = self._git.run("diff", *options, self._commit, "--")
-            others = self._git.run("ls-files", "--others", "--exclude-standard", "--full-name", "-z", cwd=self._root)
+            return dict.fromkeys(self._git.differing(self._commit)).keys()
         except GitError:
             return None
-        prefix = "" if self._git.prefix == PurePosixPath() else f"{self._git.prefix}/"
-        names = [os.fsdecode(name) for name in (changed + others).split(b"\0") if name]
-        return {name.removeprefix(prefix): None for name in names if name.startswith(prefix)}.keys()
 
     def lines(self, file: str, *, only_code: bool = False) -> list[tuple[int, int]] | None:
         """The changed lines of a file of the checkout; `only_code`: not those of comments and docstrings."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.pipeline.ci_context import CIContext
+from agent_eval.pipeline.ci_context import CIContext, written_directories
 from agent_eval.pipeline.context import default_model
 from agent_eval_scoring.core.problem import Problem
 from agent_eval_scoring.evalset.models import Suite
@@ -176,15 +176,6 @@ def plan_runs(
         sources=lambda agent, function: function_source(function, settings.root, directories[agent]),
         masker=masker,
     )
-
-
-def written_directories(settings: Settings) -> list[Path]:
-    """Where this run, and the parts that it belongs to, write."""
-    written = [settings.output, settings.root / settings.judge_cache]
-    written += [settings.root / settings.cache_dir] if settings.cache_dir is not None else []
-    if settings.merges or settings.shard is not None:
-        written += [settings.root / name for name in settings.shards]
-    return written
 
 
 def _is_inside(directory: Path | None, root: Path) -> bool:

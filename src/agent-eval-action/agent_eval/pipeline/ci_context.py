@@ -25,7 +25,7 @@ from agent_eval_agents.registry import driver_of
 from agent_eval_results import JOURNAL, Origin
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.problem import Problem
-from agent_eval_scoring.core.text import listed
+from agent_eval_scoring.core.text import carriable, listed
 
 if TYPE_CHECKING:
     from agent_eval.settings import Settings
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _HOSTS: tuple[Host, ...] = (GITHUB,)
 _SMALL = 1_000_000
 """Bytes of agent-eval.toml that are read from another commit."""
+_MOST_NAMED = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +135,7 @@ def detect_ci_context(
     ci = CIContext(
         event=event,
         activity=detected,
-        origin=_origin(event, detected, head),
+        origin=_origin(event, detected, head, _uncommitted(git, head, settings, event) if head else []),
         git=git,
         forge=_forge(settings.github_token, host, event, log),
     )
@@ -170,7 +171,27 @@ def _remote(github_token: str | None, event: Event) -> Remote:
     return Remote(url=f"{event.server_url}/{event.repository}", token=github_token)
 
 
-def _origin(event: Event, detected: Activity, head: str | None) -> Origin:
+def _uncommitted(git: Git | GitError, head: str, settings: Settings, event: Event) -> list[str]:
+    """The files that are tested as they are, and not as the commit has them.
+
+    In CI new files don't count: other steps of the job leave theirs.
+    """
+    written = tuple(f"{os.path.relpath(path, settings.root)}/" for path in written_directories(settings))
+    try:
+        names = git.differing(head, new=not event.name) if isinstance(git, Git) else []
+    except GitError:
+        return []
+    return [carriable(name) for name in names if not name.startswith(written)][:_MOST_NAMED]
+
+
+def written_directories(settings: Settings) -> list[Path]:
+    """Where this run, and the parts that it belongs to, write."""
+    parts = settings.shards if settings.merges or settings.shard is not None else ()
+    named = [settings.judge_cache, settings.cache_dir, *parts]
+    return [settings.output, *(settings.root / name for name in named if name is not None)]
+
+
+def _origin(event: Event, detected: Activity, head: str | None, uncommitted: list[str]) -> Origin:
     pull_request = detected.pull_request
     commit = head or detected.commit or ""
     return Origin(
@@ -185,6 +206,7 @@ def _origin(event: Event, detected: Activity, head: str | None) -> Origin:
         run_id=event.run_id,
         run_attempt=event.run_attempt,
         run_url=event.run_url,
+        uncommitted=uncommitted,
     )
 
 

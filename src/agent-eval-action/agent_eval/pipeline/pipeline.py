@@ -20,7 +20,7 @@ from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._causes import explain, toolset_warnings
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation, surroundings
 from agent_eval.pipeline._draft import Draft, died_with_others, draft_report, misspelt_tools, with_problems
-from agent_eval.pipeline._files import baseline_problems, find, placed, plan_runs, policy_problems, written_directories
+from agent_eval.pipeline._files import baseline_problems, find, placed, plan_runs, policy_problems
 from agent_eval.pipeline._part import (
     PartPlan,
     empty_part,
@@ -32,6 +32,7 @@ from agent_eval.pipeline._part import (
     with_durations,
 )
 from agent_eval.pipeline._tapes import chosen_runs, is_missed, open_tapes, plan_tapes, replay_notices, tapes_unsupported
+from agent_eval.pipeline.ci_context import written_directories
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, masker_of, model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
@@ -299,6 +300,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
             report.warnings += planned.tapes.unwritten
             if report.shard is not None:
                 report.shard.notices = remarks
+        if report.origin is not None and (changed := report.origin.uncommitted):
+            report.notices.append(say("uncommitted", subject=report.origin.commit[:8], files=changed))
         if checkout.reused:
             report.notices.append(say("runs-reused", count=checkout.reused))
         if journal.damaged_line is not None:

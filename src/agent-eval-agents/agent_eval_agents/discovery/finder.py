@@ -280,6 +280,9 @@ class Finder:
         else:
             message = f"{who} names {name}, which is neither a directory, a file nor a dotted module"
             suggestions = self._similar(name)
+            if (near := Path.cwd() / name).exists() and near.resolve().is_relative_to(self.root):
+                message += f" of {self.root}, which paths are relative to"
+                suggestions = [self.label(near.resolve())]
         hint = WHAT_IS_AN_AGENT
         if (module := name.partition(":")[0]) != name and self.named(module, who, file)[0] is not None:
             hint = f"Write it without `{name.removeprefix(module)}`: `{module}`."

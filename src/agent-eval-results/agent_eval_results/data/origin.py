@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from agent_eval_scoring.core.wire import ReportModel
 
 MetricStatus = Literal["passed", "failed", "not_evaluated", "informational"]
@@ -48,3 +50,6 @@ class Origin(ReportModel):
     run_id: int | None = None
     run_attempt: int | None = None
     run_url: str | None = None
+    uncommitted: list[str] = Field(default_factory=list)
+    """Files that were not as in the commit, at most 100, relative to the root; in CI without new ones, which other
+    steps of the job leave."""

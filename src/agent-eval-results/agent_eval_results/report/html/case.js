@@ -49,7 +49,7 @@ function renderCase(ctx, index, i, item, state) {
         "div",
         { class: gating.length || row.history ? "case-head two" : "case-head" },
         h("div", null, caseTitle(index, row), causeLine(index, row), whySection(index, row, item, onPaper)),
-        gating.length || row.history ? h("div", { class: "beside" }, gating.length ? scoreTable(gating.map(ofHead), baseName(index)) : null, row.history ? h("p", { class: "sub" }, foreign(baseName(index)), " ", historyStrip(row.history, row.recorded), ` ${[...row.history].filter((outcome) => outcome === "1").length} of ${row.history.length} passed`, item.history?.sentence ? [", ", foreign(item.history.sentence)] : null) : null) : null,
+        gating.length || row.history ? h("div", { class: "beside" }, gating.length ? scoreTable(gating.map(ofHead), baseName(index)) : null, row.history ? h("p", { class: "sub" }, foreign(baseName(index)), " ", historyStrip(row.history, row.recorded), ` ${[...row.history].filter((outcome) => outcome === "1").length} of ${row.history.length} recorded passed`, item.history?.sentence ? [", ", foreign(item.history.sentence)] : null) : null) : null,
       ),
       onPaper ? null : runBar(ctx, index, row, item, chosen, view),
       run ? conversationSection(item, chosen, state, onPaper) : h("p", { class: "notice", text: "No run of this case is in the report." }),

@@ -119,7 +119,7 @@ function createList(index, ctx) {
     state = next;
     const text = state.q ?? "";
     const query = parseQuery(text, index);
-    const sort = state.sort ?? (state.metric ? `metric:${state.metric}` : null);
+    const sort = state.sort ?? (state.metric && state.metric !== ALL_SCORES ? `metric:${state.metric}` : null);
     order = orderedCases(index, query, sort);
     if (!isTyping) search.setText(text);
     search.setResult(order.length, query);
@@ -193,6 +193,7 @@ function createSearch(index, ctx, changed) {
     field,
     h("button", { type: "submit", class: "button", text: "Search conversations" }),
     sortMenu(index, ctx),
+    index.metrics.length > 1 ? matrixButton(ctx) : null,
     progress,
     h("p", { id: "search-help", class: "visually-hidden", text: "Words search ids, files, reasons and messages of users. Filters: status, change, word, file, agent, tool, metric, seconds, tokens, cost. A minus sign excludes." }),
   );
@@ -225,4 +226,17 @@ function sortMenu(index, ctx) {
   addEventListener("hashchange", () => (menu.value = parseState(location.hash).sort ?? ""));
   menu.value = parseState(location.hash).sort ?? "";
   return h("span", { class: "order" }, menu);
+}
+
+/**
+ * Switches between the first difference of each case and its scores of all metrics.
+ * @param {Pick<Context, "go">} ctx
+ */
+function matrixButton(ctx) {
+  const isOn = () => parseState(location.hash).metric === ALL_SCORES;
+  const button = h("button", { type: "button", class: "button all-scores", text: "All scores", on: { click: () => ctx.go({ metric: isOn() ? null : ALL_SCORES }) } });
+  const show = () => button.setAttribute("aria-pressed", String(isOn()));
+  addEventListener("hashchange", show);
+  show();
+  return button;
 }

@@ -230,7 +230,7 @@ function neighbour(index, order, state, step, onlyAttention) {
  * @param {State} state
  */
 function listedCases(index, state) {
-  return orderedCases(index, parseQuery(state.q ?? "", index), state.sort ?? (state.metric ? `metric:${state.metric}` : null));
+  return orderedCases(index, parseQuery(state.q ?? "", index), state.sort ?? (state.metric && state.metric !== ALL_SCORES ? `metric:${state.metric}` : null));
 }
 
 /**

@@ -17,17 +17,37 @@ function columnsOf(index, metric, sort) {
   const runs = index.cases.history.reduce((/** @type {number} */ most, /** @type {string} */ outcomes) => Math.max(most, outcomes.length), 0);
   const name = baseName(index);
   /** @type {(Column | null)[]} */
-  const columns = [
-    { key: "case", title: "Case", class: "c-case", width: "minmax(12rem, 3fr)", sort: "case", cell: (row) => caseCell(index, row) },
+  const reading = [
     { key: "why", title: "User, then the first difference", class: "c-why", width: "minmax(14rem, 5fr)", sort: null, cell: (row) => whyCell(index, row) },
     index.metrics.length ? { key: at < 0 ? "lowest" : `metric:${index.metrics[at].name}`, title: at < 0 ? "Closest to threshold" : index.metrics[at].name, class: "c-score", width: "11.5rem", sort: at < 0 ? null : `${index.metrics[at].direction === "lower" ? "-" : ""}metric:${index.metrics[at].name}`, cell: (row) => scoreCell(index, row, at) } : null,
+  ];
+  /** @type {(Column | null)[]} */
+  const columns = [
+    { key: "case", title: "Case", class: "c-case", width: "minmax(12rem, 3fr)", sort: "case", cell: (row) => caseCell(index, row) },
+    ...(metric === ALL_SCORES ? [] : reading),
     { key: "runs", title: "Runs passed", class: "c-number c-runs", width: "5.5rem", sort: "runs", cell: (row) => runsCell(row, name) },
     runs ? { key: "history", title: `${name}, ${countText(runs, "run")}`, class: "c-history", width: "5.5rem", sort: null, cell: (row) => historyStrip(row.history, row.recorded) } : null,
     isSorted("tokens") ? { key: "tokens", title: "Tokens", class: "c-number", width: "4.5rem", sort: "-tokens", cell: (row) => countCell(row.tokens) } : null,
     isSorted("cost") ? { key: "cost", title: "Cost", class: "c-number", width: "4.5rem", sort: "-cost", cell: (row) => dollars(row.cost) } : null,
     { key: "seconds", title: "Time", class: "c-number c-time", width: "4.5rem", sort: "-seconds", cell: (row) => (row.status === "not_run" ? "–" : secondsText(row.seconds)) },
+    ...(metric === ALL_SCORES ? index.metrics.map(scoreColumn) : []),
   ];
   return /** @type {Column[]} */ (columns.filter(Boolean));
+}
+
+/** The `metric` of a list that has a column for each. */
+const ALL_SCORES = "*";
+
+/**
+ * @param {any} metric
+ * @param {number} at
+ * @returns {Column}
+ */
+function scoreColumn(metric, at) {
+  const cell = (/** @type {Row} */ row) => row.scores[at] === null
+    ? [labelled("muted", "–")]
+    : [h(row.ok[at] === 0 ? "strong" : "span", { class: row.ok[at] === 0 ? "fail" : null }, row.ok[at] === 0 ? labelled("visually-hidden", "failed ") : null, scoreText(row.scores[at], metric.threshold)), row.deltas[at] === null ? null : h("span", { class: "sub" }, changeMark(row.deltas[at], metric))];
+  return { key: `metric:${metric.name}`, title: metric.name, class: "c-number", width: "5.5rem", sort: `${metric.direction === "lower" ? "-" : ""}metric:${metric.name}`, cell };
 }
 
 /**
@@ -186,6 +206,8 @@ function createTable(index, ctx, currentState) {
     if (!isWhole) drawn.forEach((element) => element.remove()); // first of all: what goes needs no layout
     drawn.clear();
     columns = columnsOf(index, shown.metric, shown.sort);
+    table.classList.toggle("matrix", shown.metric === ALL_SCORES);
+    table.style.setProperty("--least", `${28 + 6.5 * index.metrics.length}rem`);
     table.style.setProperty("--columns", columns.map((column) => column.width).join(" "));
     head.replaceChildren(headerRow(columns, shown.sort, ctx));
     if (isWhole) return drawAll();
@@ -296,6 +318,7 @@ function createTable(index, ctx, currentState) {
  * @param {Pick<Context, "go">} ctx
  */
 function headerRow(columns, sort, ctx) {
+  const isMatrix = columns[1]?.key !== "why";
   const key = sort?.replace(/^-/, "") ?? null;
   const cells = columns.map((column) => {
     const isSortable = column.sort !== null || column.key === "why";
@@ -303,7 +326,7 @@ function headerRow(columns, sort, ctx) {
     const direction = sort?.startsWith("-") ? "descending" : "ascending";
     const next = isSorted && sort === column.sort && sort !== null ? (sort.startsWith("-") ? sort.slice(1) : `-${sort}`) : column.sort;
     const title = isSortable
-      ? h("button", { type: "button", "data-focus": `sort ${column.key}`, on: { click: () => ctx.go({ sort: next, metric: null }) } }, breakable(column.title), h("span", { class: "arrow", "aria-hidden": "true", text: isSorted ? (key === null ? "" : direction === "descending" ? "▼" : "▲") : "" }))
+      ? h("button", { type: "button", "data-focus": `sort ${column.key}`, on: { click: () => ctx.go({ sort: next, metric: isMatrix ? ALL_SCORES : null }) } }, breakable(column.title), h("span", { class: "arrow", "aria-hidden": "true", text: isSorted ? (key === null ? "" : direction === "descending" ? "▼" : "▲") : "" }))
       : breakable(column.title);
     return h("th", { role: "columnheader", scope: "col", class: column.class, "aria-sort": isSorted && key !== null ? direction : null }, title);
   });

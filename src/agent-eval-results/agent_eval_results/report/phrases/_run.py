@@ -81,6 +81,10 @@ def base_not_run(message: str) -> str:
     return f"The base branch could not be run to confirm a regression: {message}"
 
 
+def uncommitted(subject: str, files: Sequence[str]) -> str:
+    return f"Tested with changes that are not in the commit {subject}: {listed(files, MOST_NAMES)}"
+
+
 def runs_reused(count: int) -> str:
     return f"{plural(count, 'run')} taken from the journal of an earlier run"
 
