@@ -32,7 +32,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from simulated_pulls import MIXES, Cell, Floats, World, play
 
-from agent_eval.gate.history.records import KEEP
+from agent_eval.gate.history import KEEP
 from agent_eval_results.data.exact_tests import wilson
 from agent_eval_results.data.history import CaseHistory, HistoryRecord, HistoryReport
 from agent_eval_results.data.trend import drift

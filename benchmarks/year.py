@@ -29,7 +29,7 @@ import numpy as np
 from gate_error_rates import insert, share
 from simulated_pulls import MIXES, Floats, Rng, settle
 
-from agent_eval.gate.history.records import KEEP
+from agent_eval.gate.history import KEEP
 from agent_eval.gate.regression.gathering import Before
 from agent_eval.gate.regression.retrial import Retrial
 from agent_eval.gate.stats.decision import Rules, usual_extra_runs

@@ -27,7 +27,7 @@ from policy_texts import entry, quarantine
 
 from agent_eval.api import CaseResult, EngineOutcome, EvalResult
 from agent_eval.gate.verdict import with_missing_parts, without_comparison
-from agent_eval.pipeline._part import part_verdict
+from agent_eval.pipeline.shards._part import part_verdict
 from agent_eval.pytest_plugin._outcomes import outcome_in, session_fails, write_summary
 from agent_eval_results import SHARD_MISSING, WITHOUT_KEY, CaseReport, MergeReport, Origin, RunError, RunReport
 from agent_eval_results.data.comparison import BaselineReport

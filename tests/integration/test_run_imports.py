@@ -20,7 +20,7 @@ import agent_eval_agents.adk._driver, agent_eval_scoring.evalset.loading, agent_
 import agent_eval.pipeline._base_checkout, agent_eval.pipeline._regression, agent_eval.runner
 later = (".baseline.archive", ".baseline.reader", "_scoring.criteria.judged", ".gate.evaluation", ".github.client",
          "_scoring.models.pool", "_results.report.renderers", "_results.report.html",
-         "_results.data.report", ".runner.cost_estimate", ".runner.scoring",
+         "_results.data.report", "_scoring.criteria.cost_estimate", ".runner.scoring",
          "_scoring.simulation.simulated")
 print([name for name in later if f"agent_eval{name}" in sys.modules])
 print([name for name in later if importlib.util.find_spec(f"agent_eval{name}") is None])

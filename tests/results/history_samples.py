@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_eval.gate import diff
-from agent_eval.gate.history.records import KEEP, extend
+from agent_eval.gate.history import KEEP, extend
 from agent_eval.gate.regression import Comparable, comparable_cases
 from agent_eval_results.data.comparison import ComparisonReport
 from agent_eval_results.data.history import HistoryReport

@@ -11,7 +11,6 @@ from typing import Any
 
 from agent_eval.runner.execution import Execution, Limits
 from agent_eval.runner.journal import Journal
-from agent_eval.runner.partition import weigh
 from agent_eval.runner.plan import Plan, PlannedCase
 from agent_eval_agents.protocol import Agent, AgentFailure, FailureKind, Owner, Session, SessionRequest
 from agent_eval_results.data.report import CaseReport
@@ -186,7 +185,7 @@ def execution(
     chosen = Limits(**limits)
     plan = Plan(cases=tuple(cases), num_runs=num_runs)
     return Execution(
-        plan=dataclasses.replace(plan, weights=weigh(plan.units())),
+        plan=dataclasses.replace(plan, weights={case.case_id: float(case.turns) for case in cases}),
         agents=agents or {"agent": EchoAgent()},
         journal=Journal(folder / "journal.jsonl", resume=resume),
         limits=chosen,

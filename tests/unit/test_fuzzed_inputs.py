@@ -22,7 +22,7 @@ from agent_eval import cli
 from agent_eval.baseline.archive import UnsafeArchive, read_results
 from agent_eval.baseline.lookup import FetchFailed, Incompatible
 from agent_eval.baseline.reader import read_report
-from agent_eval.gate.history.records import extend
+from agent_eval.gate.history import extend
 from agent_eval.runner.journal import Journal
 from agent_eval_results.data.report import RunReport
 from agent_eval_results.report.renderers.results_json import results_json

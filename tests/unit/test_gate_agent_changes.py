@@ -18,7 +18,7 @@ from agent_eval.gate.agent_sources import MAX_FILE, Sources, source_hash
 from agent_eval.gate.cause_evidence import Before
 from agent_eval.gate.changed_here import HeadCode, note_changed_here
 from agent_eval.gate.changed_lines import Edit, changed_code, changed_lines, edits, within
-from agent_eval.gate.history.records import KEEP
+from agent_eval.gate.history import KEEP
 from agent_eval_results import (
     AgentFacts,
     AgentTree,

@@ -19,7 +19,7 @@ from report_samples import case as scored_case
 from report_samples import report as scored_report
 
 from agent_eval.gate import diff
-from agent_eval.gate.history.records import extend
+from agent_eval.gate.history import extend
 from agent_eval.gate.regression import comparable_cases
 from agent_eval.gate.regression.gathering import MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy

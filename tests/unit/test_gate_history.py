@@ -19,8 +19,7 @@ from pydantic import ValidationError
 
 from agent_eval.baseline.reader import UnreadableError
 from agent_eval.cli import main
-from agent_eval.gate.history import KEEP_ROWS, excerpt
-from agent_eval.gate.history.records import extend, join, unfit
+from agent_eval.gate.history import KEEP_ROWS, excerpt, extend, join, unfit
 from agent_eval_results.data.history import HistoryRecord, HistoryReport
 from agent_eval_results.data.pairing import pair_up
 from agent_eval_results.data.report import CaseReport, ModelUsageReport, Origin, RunReport

@@ -32,15 +32,15 @@ from agent_eval.baseline.archive import StoredRecordings
 from agent_eval.baseline.lookup import Provenance
 from agent_eval.baseline.rerun import BaseWorktree
 from agent_eval.gate import regression
-from agent_eval.gate.history.records import extend
+from agent_eval.gate.history import extend
 from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.pipeline._agents import add_changes
 from agent_eval.pipeline._base_checkout import BaseCheckout, interpreter_for_base
 from agent_eval.pipeline._checkout import Checkout, surroundings
-from agent_eval.pipeline._part import _shares, part_verdict
 from agent_eval.pipeline._regression import Base, Confirmation, notable_cases, pair_with_base, store_baseline_recordings
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import Preparation, RunContext
+from agent_eval.pipeline.shards._part import _shares, part_verdict
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
 from agent_eval.settings import read_settings

@@ -23,24 +23,16 @@ from report_samples import report
 from runner_doubles import planned as planned_case
 from runner_doubles import session_input, turn
 
-from agent_eval.runner import (
-    RecordedSeconds,
-    Shard,
-    case_lines,
-    parse_shard,
-    partition,
-    recorded_seconds,
-    split_hash,
-    weigh,
-)
-from agent_eval.runner.cost_estimate import Range, estimate
-from agent_eval.runner.partition import Unit
+from agent_eval.pipeline.shards.split import RecordedSeconds, Unit, partition, recorded_seconds, split_hash, weigh
+from agent_eval.runner import case_lines
 from agent_eval.runner.plan import Plan, PlannedCase, make_plan
+from agent_eval.settings.parsers import Shard, part
 from agent_eval_agents.fingerprints import MetricIdentity, case_fingerprint, function_source, metric_identity
 from agent_eval_agents.sources import source_fingerprint
 from agent_eval_results import Recording, RunResult, StoredCase, StoredLines, stored_index, write_lines
 from agent_eval_scoring.core.invocation import Invocation, adk_value
 from agent_eval_scoring.core.problem import docs_page
+from agent_eval_scoring.criteria.cost_estimate import Range, estimate
 from agent_eval_scoring.criteria.custom import CustomMetric
 from agent_eval_scoring.criteria.judged.judge import Judge
 from agent_eval_scoring.evalset.models.criteria import CRITERION_MODELS
@@ -407,12 +399,12 @@ def test_recorded_seconds__is_the_median_over_reports_of_completed_runs() -> Non
     assert recorded_seconds([]).per_turn == 0.0
 
 
-@pytest.mark.parametrize("text", ["", "1", "0/4", "5/4", "1/257", "1/0", "-1/4", "1/4/2", "a/b", "1.0/4"])
-def test_parse_shard__refuses_what_is_no_part(text: str) -> None:
+@pytest.mark.parametrize("text", ["1", "0/4", "5/4", "1/257", "1/0", "-1/4", "1/4/2", "a/b", "1.0/4"])
+def test_part__refuses_what_is_no_part(text: str) -> None:
     with pytest.raises(ValueError, match="must be I/N with 1 <= I <= N <= 256"):
-        parse_shard(text)
-    assert parse_shard(" 2/5 ") == Shard(index=2, total=5)
-    assert str(parse_shard("256/256")) == "256/256"
+        part(text)
+    assert (part(""), part(" 2/5 ")) == (None, Shard(index=2, total=5))
+    assert str(part("256/256")) == "256/256"
 
 
 # The estimate of calls and cost, from the files alone.

@@ -185,7 +185,8 @@ def incomplete(report: RunReport) -> str | None:
         return "it has no cases"
     if any(reason.code == NOT_COMPARED for reason in report.reasons):
         return "it was stopped before it had read the history of earlier runs"
-    from agent_eval.gate.history import agents_by_file, broken_off, silent_cases
+    from agent_eval.gate.history import broken_off
+    from agent_eval_results.data.answers import agents_by_file, silent_cases
 
     unrun = sum(map(broken_off, report.cases))
     if unrun:

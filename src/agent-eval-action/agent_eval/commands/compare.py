@@ -31,8 +31,8 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     except UnreadableError as error:
         io.log(f"agent-eval: {error}")
         return 2
-    if report.shard is not None:
-        io.log(f"agent-eval: {harmless(str(head))} is {report.shard.note}")
+    if report.caution:
+        io.log(f"agent-eval: {harmless(str(head))} is {report.caution}")
     io.print_result(render(report, arguments.format, source_url=arguments.source_url, width=io.width).rstrip())
     return 0
 
@@ -65,7 +65,7 @@ def with_base(head: RunReport, base: RunReport, path: Path) -> RunReport:
         path: Where the base comes from.
     """
     origin = base.origin
-    part = f" It is {base.shard.note}." if base.shard is not None else ""
+    part = f" It is {base.caution}." if base.caution else ""
     commit = origin.commit or None if origin is not None else None
     baseline = BaselineReport(
         status="found",

@@ -17,8 +17,8 @@ from agent_eval import pipeline
 from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.commands._io import CliIO
 from agent_eval.commands.start import log_problems, log_start_directory, print_problems, settings_of
-from agent_eval.runner import Plan, RecordedSeconds, make_plan, partition, recorded_seconds, weigh
-from agent_eval.runner.cost_estimate import FileEstimate, PromptMeter, Range, estimate
+from agent_eval.pipeline.shards.split import RecordedSeconds, partition, recorded_seconds, units_of, weigh
+from agent_eval.runner import Plan, make_plan
 from agent_eval.settings import Settings
 from agent_eval_agents.discovery import AgentChoices, render_choices
 from agent_eval_agents.sandbox import allow_list, child_environment
@@ -27,6 +27,7 @@ from agent_eval_scoring.core.limiter import AUTO_START
 from agent_eval_scoring.core.problem import Problem, Severity, has_error
 from agent_eval_scoring.core.text import harmless, listed, plural
 from agent_eval_scoring.core.wire import WireModel
+from agent_eval_scoring.criteria.cost_estimate import FileEstimate, PromptMeter, Range, estimate
 from agent_eval_scoring.criteria.judged import Judge
 from agent_eval_scoring.evalset.models import Suite
 from agent_eval_scoring.models import VERTEX_EVAL, read_prices
@@ -326,7 +327,7 @@ def split(plan: Plan, total: int | None, *, recorded: RecordedSeconds, seconds: 
         seconds: How long a part should take, if `total` is None.
         concurrency: Runs at once in each part.
     """
-    weights = {case_id: weight * plan.num_runs for case_id, weight in weigh(plan.units(), recorded).items()}
+    weights = {case_id: weight * plan.num_runs for case_id, weight in weigh(units_of(plan), recorded).items()}
     if total is None:
         total = min(max(math.ceil(sum(weights.values()) / (concurrency * seconds)), 1), _MOST_PROPOSED)
     assignment = partition(weights, total)

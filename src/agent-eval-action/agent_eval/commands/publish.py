@@ -162,8 +162,8 @@ def _results(forge: Forge, run_id: int, name: str) -> RunReport | Published:
     report = read_report(data, where)
     if not isinstance(report, RunReport):
         return Published(message=describe(report), ok=False)
-    if report.shard is not None:
-        return Published(message=f"Nothing was published: {where} is {report.shard.note}.", ok=False)
+    if report.caution:
+        return Published(message=f"Nothing was published: {where} is {report.caution}.", ok=False)
     return report
 
 

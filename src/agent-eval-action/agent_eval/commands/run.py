@@ -30,7 +30,6 @@ from agent_eval.pipeline import (
     detect_ci_context,
     for_artifact,
     gating_files_changed,
-    output_refused,
     pipeline,
     recording_refused,
     rules,
@@ -41,7 +40,8 @@ from agent_eval_results.report.progress import live_progress, plain_progress
 from agent_eval_scoring.core.problem import Problem, Severity, has_error
 
 if TYPE_CHECKING:
-    from agent_eval.runner import Progress, Shard
+    from agent_eval.runner import Progress
+    from agent_eval.settings.parsers import Shard
 
 _LOG = logging.getLogger(__name__)
 
@@ -179,7 +179,7 @@ def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Probl
         elif (file := file_in(settings.output)) is not None:
             message = f"{relative(file, settings.root)} is a file: no results can be written there."
             problem = Problem(code="setting-invalid", message=message, hint=hint)
-        elif (refused := output_refused(settings)) is not None:
+        elif (refused := _overwritten(settings)) is not None:
             problem = refused
         else:
             try:
@@ -204,6 +204,14 @@ def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Probl
         fresh.chmod(0o755)
         stack.enter_context(locked(fresh))
         yield dataclasses.replace(settings, output_dir=fresh.relative_to(settings.root)), [problem]
+
+
+def _overwritten(settings: Settings) -> Problem | None:
+    if not settings.merges:
+        return None
+    from agent_eval.pipeline.shards.parts import overwritten_part
+
+    return overwritten_part(settings.shards, settings.output, settings.root)
 
 
 def _resolved(settings: Settings, ci: CIContext) -> Settings:

@@ -115,7 +115,7 @@ def _shown(stored: StoredResults, request: Request, root: Path, *, run: int | No
     if not cases:
         passed = plural(report.totals.passed, "case")
         return f"No case of {source} failed or could not be evaluated; {passed} passed. Name the cases to show.\n"
-    texts = [f"{source} is {report.shard.note}.\n"] if report.shard is not None and not request.every else []
+    texts = [f"{source} is {report.caution}.\n"] if report.caution and not request.every else []
     texts += [_text(read, report, width=width, color=color) for read in _read(stored, cases, root, run)]
     return "\n".join(texts)
 

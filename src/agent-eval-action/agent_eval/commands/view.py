@@ -52,8 +52,8 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
             f"agent-eval: {harmless(str(error.filename or 'The page'))} can't be written: {error.strerror or error}."
         )
         return 2
-    if view.report.shard is not None:
-        io.log(f"agent-eval: {harmless(str(view.shown.path))} is {view.report.shard.note}")
+    if view.report.caution:
+        io.log(f"agent-eval: {harmless(str(view.shown.path))} is {view.report.caution}")
     io.print_result(harmless(str(page)))
     if arguments.open and io.terminal_width is not None and not io.environ.get("CI"):
         _open(page, io)

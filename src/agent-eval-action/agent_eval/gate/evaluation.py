@@ -20,11 +20,12 @@ from dataclasses import dataclass, field, replace
 from typing import Unpack
 
 import agent_eval_results as results
-from agent_eval.gate.history import flakiness, unevaluated
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
 from agent_eval.gate.regression import OUTAGE, Gathered, base_differs, quarantine_notes, replayed_scores
 from agent_eval.gate.verdict import NO_CASE_PASSES, NOTHING_GATED, Verdict, caveat_of, code_of, decide
+from agent_eval_results.data.answers import unevaluated
 from agent_eval_results.data.pairing import Pairing
+from agent_eval_results.data.trend import flakiness
 
 _MOST_NAMES = 3
 """Cases of a note whose numbers it has."""

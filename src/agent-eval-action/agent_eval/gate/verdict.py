@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import agent_eval_results as results
-from agent_eval.gate.history import is_scored
+from agent_eval_results.data.answers import is_scored
 from agent_eval_scoring.evalset.models import METRICS
 
 EXIT_CODES: Mapping[results.VerdictValue, int] = {"passed": 0, "failed": 1, "invalid": 2, "inconclusive": 3}
@@ -87,11 +87,7 @@ def with_missing_parts(verdict: Verdict, missing: Sequence[int], total: int) -> 
     """
     if not missing:
         return verdict
-    reason = results.Reason.of(results.SHARD_MISSING, missing=list(missing), total=total)
-    others = tuple(other for other in verdict.reasons if other.code not in {results.SHARD_MISSING, "advisory"})
-    if verdict.value == "failed":
-        return replace(verdict, reasons=(*others, reason))
-    return replace(verdict, value="inconclusive", reasons=(reason, *others))
+    return _unfinished(verdict, results.Reason.of(results.SHARD_MISSING, missing=list(missing), total=total))
 
 
 def without_comparison(verdict: Verdict, *, records: bool) -> Verdict:
@@ -101,8 +97,11 @@ def without_comparison(verdict: Verdict, *, records: bool) -> Verdict:
         verdict: The verdict on the cases alone.
         records: Whether this run records a baseline, with the history so far, instead of being compared with one.
     """
-    reason = results.Reason.of(results.NOT_COMPARED, records=records)
-    others = tuple(other for other in verdict.reasons if other.code != "advisory")
+    return _unfinished(verdict, results.Reason.of(results.NOT_COMPARED, records=records))
+
+
+def _unfinished(verdict: Verdict, reason: results.Reason) -> Verdict:
+    others = tuple(other for other in verdict.reasons if other.code not in {reason.code, "advisory"})
     if verdict.value == "failed":
         return replace(verdict, reasons=(*others, reason))
     return replace(verdict, value="inconclusive", reasons=(reason, *others))

@@ -23,5 +23,5 @@ from agent_eval.pipeline.ci_context import (
 )
 from agent_eval.pipeline.context import RunContext, default_model, misnamed_models, model_settings, model_uses
 from agent_eval.pipeline.live_agent import AgentUnavailable, open_live_agent
-from agent_eval.pipeline.output import links_of, output_refused
+from agent_eval.pipeline.output import links_of
 from agent_eval.pipeline.pipeline import Outcome

@@ -31,17 +31,12 @@ _UNREAD = re.compile(r"\.github/|docs/|[^/]*\.md$|agent-eval\.toml$|LICENSE")
 _INSTRUCTIONS = frozenset({"instruction", "global_instruction", "static_instruction"})
 
 
-def agent_trees(checkout: Checkout, parts: Sequence[RunReport] = ()) -> list[AgentTree]:
-    """The agents that answered, by their paths.
-
-    Args:
-        checkout: Its agents have been started.
-        parts: With `mode: merge`: the results that are merged, whose agents ran elsewhere.
-    """
+def agent_trees(checkout: Checkout) -> list[AgentTree]:
+    """The agents of a checkout that have been started."""
     from agent_eval_results import AgentTree
 
     root = checkout.settings.root.resolve()
-    trees: dict[str, AgentTree] = {}
+    trees = []
     for path, described in checkout.described.items():
         sources = _sources(root, path)
         try:
@@ -50,11 +45,9 @@ def agent_trees(checkout: Checkout, parts: Sequence[RunReport] = ()) -> list[Age
             _LOG.debug("What the agent %s is could not be found", path, exc_info=True)
             continue
         if facts:
-            trees[path] = AgentTree(agent=path, adk=checkout.agents[path].provenance.get("adk", ""), agents=facts)
-    for report in parts:
-        for tree in report.agents:
-            trees.setdefault(tree.agent, tree)
-    return list(trees.values())
+            adk = checkout.agents[path].provenance.get("adk", "")
+            trees.append(AgentTree(agent=path, adk=adk, agents=facts))
+    return trees
 
 
 def _sources(root: Path, agent: str) -> Sources:
@@ -146,7 +139,7 @@ def add_changes(
         recording_of: Returns the recording of a run id; None if there is none.
     """
     try:
-        if report.agents and report.shard is None and (base or report.causes):
+        if report.agents and (base or report.causes):
             _add_changes(report, base, ci, root, recording_of)
     except Exception:
         _LOG.debug("The changes in the agent could not be found", exc_info=True)

@@ -242,7 +242,7 @@ def _started(cases: Sequence[CaseReport]) -> list[CaseReport]:
     Raises:
         GitError: No agent started. The base itself may be fine, so this is not `NotOnBase`.
     """
-    from agent_eval.gate.history import never_started
+    from agent_eval_results.data.answers import never_started
 
     started = [case for case in cases if not never_started(case)]
     if not started and cases:

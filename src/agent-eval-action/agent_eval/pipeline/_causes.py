@@ -65,13 +65,13 @@ def add_causes(
     """Adds the causes to a report. Never raises: they explain a verdict and are no part of it.
 
     Args:
-        report: The report, with its verdict. A part of a run gets none: `agent-eval merge` compares all cases.
+        report: The report, with its verdict.
         plan: The plan, with the eval cases.
         recording_of: Returns the recording of a run id; None if there is none.
         base: The base branch's results.
         output: The output directory, with the recordings of the base branch's runs that were made today.
     """
-    if report.shard is not None or sum(case.status == "failed" for case in report.cases) < 1:
+    if all(case.status != "failed" for case in report.cases):
         return
     from agent_eval.gate.causes import find_causes
     from agent_eval_results.report.phrases import say

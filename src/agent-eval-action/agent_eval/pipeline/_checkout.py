@@ -34,8 +34,8 @@ from agent_eval_scoring.core.problem import Problem, has_error
 from agent_eval_scoring.core.text import share
 
 if TYPE_CHECKING:
-    from agent_eval.pipeline._bill import Bill
     from agent_eval.runner import Journal, Plan, Tapes
+    from agent_eval.runner.bill import Bill
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoices
     from agent_eval_agents.roster import Roster

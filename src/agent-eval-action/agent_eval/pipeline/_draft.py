@@ -5,8 +5,6 @@ A run drafts it while its agents start: building the models of a report takes lo
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,33 +21,8 @@ if TYPE_CHECKING:
     from agent_eval.gate.policy import Policy
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoices
-    from agent_eval_results import FileReport, ProblemReport, RunReport, SelectionReport, ShardReport
+    from agent_eval_results import FileReport, ProblemReport, RunReport, SelectionReport
     from agent_eval_scoring.evalset.models import CriterionConfig, LoadedFile
-
-
-@dataclasses.dataclass(kw_only=True)
-class Draft:
-    """What the report says before anything runs."""
-
-    settings: Settings
-    context: RunContext
-    begun: Begun
-    problems: list[Problem]
-    suite: Suite
-    choices: AgentChoices
-    shard: ShardReport | None = None
-
-    @functools.cached_property
-    def report(self) -> RunReport:
-        """The report. It is made when it is first asked for, and then stays the same object."""
-        return self.make()
-
-    def make(self) -> RunReport:
-        """A new report of what is known now."""
-        files = file_reports(self.suite, self.choices, self.settings.policy)
-        report = draft_report(self.settings, self.context, self.begun, self.problems, files)
-        report.shard = self.shard
-        return report
 
 
 def draft_report(

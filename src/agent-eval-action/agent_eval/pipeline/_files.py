@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.pipeline.ci_context import CIContext, written_directories
+from agent_eval.pipeline.ci_context import CIContext
 from agent_eval.pipeline.context import default_model
 from agent_eval_scoring.core.problem import Problem
 from agent_eval_scoring.evalset.models import Suite
@@ -154,7 +154,7 @@ def plan_runs(
         choice.path: settings.root if choice.runs_here and not choice.in_python else choice.directory(settings.root)
         for choice in choices.by_file.values()
     }
-    skip, root = written_directories(settings), settings.root
+    skip, root = settings.written_directories, settings.root
     in_checkout = functools.cache(lambda: source_fingerprint(root, root, skip=skip))
     fingerprints = {
         path: in_checkout() if _is_inside(directory, root) else source_fingerprint(root, directory, skip=skip)

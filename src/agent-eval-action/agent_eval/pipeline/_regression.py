@@ -119,7 +119,8 @@ def pair_with_base(report: RunReport, baseline: Baseline | None, keep: int, plan
         keep: Maximum number of stored runs.
         plan: The head's.
     """
-    from agent_eval.gate.history import extend, without_silent
+    from agent_eval.gate.history import extend
+    from agent_eval_results.data.answers import without_silent
     from agent_eval_results.data.pairing import pair_up
 
     if not isinstance(baseline, Found):
@@ -323,8 +324,8 @@ def decision_report(decision: DecisionReport, gathered: Gathered, history: Histo
 
 def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport) -> dict[str, FlakinessReport]:
     """Failure rates of the cases that both passed and failed on the base branch."""
-    from agent_eval.gate.history import flakiness
     from agent_eval_results import FlakinessReport
+    from agent_eval_results.data.trend import flakiness
 
     reports = {}
     for case_id in case_ids:
@@ -389,8 +390,10 @@ async def compare_with_base(
     from agent_eval.baseline.compatibility import checked
     from agent_eval.gate.diff import compare
     from agent_eval.gate.evaluation import Compared
-    from agent_eval.gate.history import agents_by_file, drift, excerpt, extend, within
+    from agent_eval.gate.history import excerpt, extend, within
     from agent_eval.gate.regression import comparable_cases, with_replayed
+    from agent_eval_results.data.answers import agents_by_file
+    from agent_eval_results.data.trend import drift
     from agent_eval_results.report.phrases import drift_notices
 
     settings, ci = checkout.settings, checkout.context.ci

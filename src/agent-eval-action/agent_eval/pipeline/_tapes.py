@@ -20,8 +20,8 @@ from agent_eval_scoring.core.text import listed, plural
 from agent_eval_scoring.evalset.models import LoadedFile, Suite
 
 if TYPE_CHECKING:
-    from agent_eval.pipeline._bill import Bill
     from agent_eval.runner import Chosen, Plan, Tapes
+    from agent_eval.runner.bill import Bill
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoices
     from agent_eval_agents.tape_rules import Mode, ToolRule
@@ -196,8 +196,8 @@ def replay_notices(report: RunReport, ages: Mapping[str, float], live: Mapping[s
     written = {case.case_id: count for case in report.cases if (count := case.by_hand)}
     by_hand = [say("answered-by-hand", count=sum(written.values()), cases=list(written))] if written else []
     uses = [run.tools for case in report.cases if case.replayed for run in case.runs if run.tools is not None]
-    lines = by_hand if report.shard is None else []
-    if uses and report.shard is None:  # A merge counts the cases of all parts.
+    lines = by_hand if report.has_verdict else []
+    if uses and report.has_verdict:  # A merge counts the cases of all parts.
         calls, total = sum(use.model_calls for use in uses), len(report.cases)
         lines.append(say("replayed", count=len(uses), total=total, calls=calls, cost=bill.saved))
     old = [case.case_id for case in report.cases if case.replayed and ages.get(case.case_id, 0.0) > _OLD]

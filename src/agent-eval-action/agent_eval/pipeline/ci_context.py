@@ -176,19 +176,12 @@ def _uncommitted(git: Git | GitError, head: str, settings: Settings, event: Even
 
     In CI new files don't count: other steps of the job leave theirs.
     """
-    written = tuple(f"{os.path.relpath(path, settings.root)}/" for path in written_directories(settings))
+    written = tuple(f"{os.path.relpath(path, settings.root)}/" for path in settings.written_directories)
     try:
         names = git.differing(head, new=not event.name) if isinstance(git, Git) else []
     except GitError:
         return []
     return [carriable(name) for name in names if not name.startswith(written)][:_MOST_NAMED]
-
-
-def written_directories(settings: Settings) -> list[Path]:
-    """Where this run, and the parts that it belongs to, write."""
-    parts = settings.shards if settings.merges or settings.shard is not None else ()
-    named = [settings.judge_cache, settings.cache_dir, *parts]
-    return [settings.output, *(settings.root / name for name in named if name is not None)]
 
 
 def _origin(event: Event, detected: Activity, head: str | None, uncommitted: list[str]) -> Origin:

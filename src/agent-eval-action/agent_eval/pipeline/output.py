@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 import agent_eval_results as results
 from agent_eval.pipeline.ci_context import CIContext
 from agent_eval.pipeline.context import RunContext
-from agent_eval_scoring.core.problem import Problem
 from agent_eval_scoring.core.process import collector_paused
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
                 files[name].unlink(missing_ok=True)
             raise
     page = files["report-file"]
-    if settings.report == "off" or report.shard is not None:  # The merge writes one for all parts.
+    if settings.report == "off":
         page.unlink(missing_ok=True)  # That of an earlier run.
         del files["report-file"]
     with collector_paused():
@@ -111,7 +110,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
 def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tapes_missing: bool = False) -> None:
     """Sets the exit code, the reason of an invalid run, and what each case is to the gate."""
     from agent_eval.gate.verdict import exit_code, unjudged_runs
-    from agent_eval_results import NOT_COMPARED, Reason
+    from agent_eval_results import NOT_COMPARED, SHARD_MISSING, Reason
     from agent_eval_results.report.phrases import outcome_in_words, put_into_words
     from agent_eval_results.report.views import view_of
 
@@ -119,18 +118,17 @@ def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tape
         errors = sum(problem.severity == "error" for problem in report.problems)
         report.reasons = [Reason.of("invalid", count=errors)]
     put_into_words(report)
-    if report.shard is not None and report.verdict != "invalid":
-        report.exit_code = 3 if unjudged_runs(report.cases) else 0
-    else:
-        missing = len(report.merged_from.missing) if report.merged_from is not None else 0
-        stopped = any(reason.code == NOT_COMPARED for reason in report.reasons)
-        not_run = report.totals.not_run + _unusable(report) + missing + stopped
+    if report.has_verdict:
+        stopped = any(reason.code in {NOT_COMPARED, SHARD_MISSING} for reason in report.reasons)
+        not_run = report.totals.not_run + _unusable(report) + stopped
         report.exit_code = exit_code(report.verdict, on_inconclusive, not_run=not_run)
+    else:
+        report.exit_code = 3 if unjudged_runs(report.cases) else 0
     if tapes_missing:
         report.exit_code = 2
     view = view_of(report)
     report.outcome = outcome_in_words(view)
-    for case in report.cases if report.shard is None else ():  # A part judges nothing.
+    for case in report.cases if report.has_verdict else ():
         case.outcome = view.outcomes[case.case_id]
 
 
@@ -157,23 +155,6 @@ def write_if_possible(settings: Settings, context: RunContext, report: RunReport
         context.log(f"agent-eval: {error}")
         _finish(settings.on_inconclusive, report)
         return Outcome(report=report, files={})
-
-
-def output_refused(settings: Settings) -> Problem | None:
-    """An error if `mode: merge` would overwrite the results of a part that it has to read."""
-    if not settings.merges:
-        return None
-    from agent_eval.pipeline._parts import overwritten_part
-
-    part = overwritten_part(settings.output, settings.shards, settings.root)
-    if part is None:
-        return None
-    where = results.relative(settings.output, settings.root)
-    return Problem(
-        code="output-dir-part",
-        message=f"{where} has the results of part {part.index} of {part.total}, and this merge would overwrite them.",
-        hint="Name another `output-dir`.",
-    )
 
 
 def _unusable(report: RunReport) -> int:

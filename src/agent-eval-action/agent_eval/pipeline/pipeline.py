@@ -16,68 +16,46 @@ from typing import TYPE_CHECKING
 
 from agent_eval.baseline import FetchFailed
 from agent_eval.pipeline._agents import agent_trees
-from agent_eval.pipeline._base_rules import HeldRules, held_rules
+from agent_eval.pipeline._base_rules import held_rules
 from agent_eval.pipeline._causes import explain, toolset_warnings
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation, surroundings
-from agent_eval.pipeline._draft import Draft, died_with_others, draft_report, misspelt_tools, with_problems
+from agent_eval.pipeline._draft import died_with_others, draft_report, misspelt_tools, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, placed, plan_runs, policy_problems
-from agent_eval.pipeline._part import (
-    PartPlan,
-    empty_part,
-    open_bill,
-    plan_part,
-    read_shard_plan,
-    run_part,
-    spending,
-    with_durations,
-)
 from agent_eval.pipeline._tapes import chosen_runs, is_missed, open_tapes, plan_tapes, replay_notices, tapes_unsupported
-from agent_eval.pipeline.ci_context import written_directories
+from agent_eval.pipeline.budget import Budget, open_bill
 from agent_eval.pipeline.context import RunContext as RunContext
-from agent_eval.pipeline.context import default_model, masker_of, model_uses, open_models, prepare
+from agent_eval.pipeline.context import default_model, masker_of, model_settings, model_uses, open_models, prepare
+from agent_eval.pipeline.features import Feature, Run
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
+from agent_eval.pipeline.shards import shards_of
 from agent_eval_agents.protocol import AgentRefused
 from agent_eval_agents.sandbox import AgentNotEnded
-from agent_eval_agents.sources import uncommitted_files
-from agent_eval_results import JOURNAL
+from agent_eval_results import JOURNAL, remove_logs
 from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.core.problem import Problem, docs_page, has_error
 from agent_eval_scoring.core.process import FULL, Begun
-from agent_eval_scoring.evalset.models import Suite
+from agent_eval_scoring.evalset.models import LoadedFile
 
 if TYPE_CHECKING:
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.verdict import Verdict
     from agent_eval.pipeline._base_checkout import BaseCheckout
-    from agent_eval.pipeline._bill import Bill
-    from agent_eval.pipeline._parts import Parts
     from agent_eval.pipeline._regression import Base
     from agent_eval.pipeline.ci_context import CIContext
-    from agent_eval.runner import Plan, Tapes
     from agent_eval.settings import Settings
-    from agent_eval_agents.discovery import AgentChoices
     from agent_eval_results import AgentTree, Reason, RunReport
-    from agent_eval_scoring.models.pool import ModelPool
 
 _LOG = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Planned:
-    """A run that has been checked and can start."""
-
-    plan: Plan
-    part: PartPlan | None
-    """With `shard`: `plan` has only the cases of this part."""
-    parts: Parts | None
-    """With `mode: merge`: the results that take the place of runs."""
-    choices: AgentChoices
-    models: ModelPool | None
-    bill: Bill
-    tapes: Tapes | None
-    rules: HeldRules
-    begun: Begun
+def features_of(settings: Settings) -> Sequence[Feature]:
+    """The features of a run. Their hooks are called in this order."""
+    return (
+        # Shards first: a merge adds the usage of its parts to the report, to which the budget adds this job's.
+        shards_of(settings),
+        Budget(),
+    )
 
 
 async def run(settings: Settings, context: RunContext) -> Outcome:
@@ -106,76 +84,69 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         masker = masker_of(settings.agent_headers, settings.agent_env, context.environ, all_here=all_here)
         plan = plan_runs(settings, ruled, choices, models, without, masker)
         tapes = open_tapes(settings, rules.changed_tapes, masker, choices)
-        recorded, unreadable = read_shard_plan(settings.shard_plan, settings.root)
-        plan = with_durations(plan_tapes(plan, tapes), recorded)
-        problems = [*suite.problems, *choices.problems, *plan.problems, *placed(unusable, settings.root)]
-        problems += policy_problems(settings, suite)
-        problems += [
-            *baseline_problems(settings.baseline, settings.gate, settings.root, context.ci),
-            *tapes_unsupported(settings, choices),
-            *unreadable,
-        ]
-        draft = Draft(
+        plan = plan_tapes(plan, tapes)
+        run = Run(
             settings=settings,
             context=context,
             begun=begun,
-            problems=problems,
             suite=suite,
+            files=ruled.files,
             choices=choices,
+            rules=rules,
+            models=models,
+            bill=open_bill(model_settings(settings), models),
+            tapes=tapes,
+            plan=plan,
+            features=features_of(settings),
+            problems=[
+                *suite.problems,
+                *choices.problems,
+                *plan.problems,
+                *placed(unusable, settings.root),
+                *policy_problems(settings, suite),
+                *baseline_problems(settings.baseline, settings.gate, settings.root, context.ci),
+                *tapes_unsupported(settings, choices),
+            ],
         )
-        parts, refused = _find_parts(settings, plan, draft)
-        problems += refused
-        if has_error(problems):
-            return write_refusal(settings, context, draft.report)
-        part = plan_part(settings, ruled.files, plan, recorded is not None)
-        if part is not None:
-            context.log(f"agent-eval: {part.first_line}")
-            draft.shard = part.shard
-            if choices.runs_here:  # Before `agent-setup` changes files.
-                part.shard.files = uncommitted_files(settings.root, skip=written_directories(settings)) or None
-        bill = open_bill(settings, models, part, parts)
+        for feature in run.features:
+            feature.plan(run)
+            run.problems += feature.problems(run)
+        if has_error(run.problems):
+            return write_refusal(settings, context, run.report)
+        for feature in run.features:
+            feature.before(run)
         silent = without.models if without is not None else frozenset()
         if settings.replay != "all" and any(use.model not in silent for use in uses):
-            _log_plan(settings.num_runs, settings.judge_model, context, ruled, silent)
-
-        planned = _Planned(
-            plan=plan if part is None else part.plan,
-            part=part,
-            parts=parts,
-            choices=choices,
-            models=models,
-            bill=bill,
-            tapes=tapes,
-            rules=rules,
-            begun=begun,
-        )
-        if part is not None and not part.shard.cases:
-            return empty_part(settings, context, part, draft.report)
+            _log_plan(settings.num_runs, settings.judge_model, context, ruled.files, silent)
+        if any(feature.idle for feature in run.features):
+            return _nothing_to_run(run)
         try:
-            return await _run(settings, context, planned, draft)
+            return await _run(run)
         except AgentNotEnded as error:
             # A process that still runs could read what is unsealed now: keep everything sealed, and don't pass.
-            return write(settings, context, with_problems(draft.report, [_not_ended(error)]))
+            return write(run.settings, context, with_problems(run.report, [_not_ended(error)]))
         except AgentRefused as refused:
-            return write(settings, context, with_problems(draft.report, [refused.problem]))
+            return write(run.settings, context, with_problems(run.report, [refused.problem]))
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            return write_if_possible(settings, context, with_problems(draft.report, [_disk_full(error)]))
+            return write_if_possible(run.settings, context, with_problems(run.report, [_disk_full(error)]))
 
 
-def _find_parts(settings: Settings, plan: Plan, draft: Draft) -> tuple[Parts | None, list[Problem]]:
-    """The results of the parts with `mode: merge`, and why they can't be merged."""
-    if not settings.merges or has_error(plan.problems) or has_error(draft.problems):
-        return None, []
-    from agent_eval.pipeline._parts import read_parts
-    from agent_eval.pipeline._parts_checks import check_parts
+def _nothing_to_run(run: Run) -> Outcome:
+    from agent_eval.gate.verdict import decide
 
-    results, problems = read_parts(settings.shards, settings.root, settings.output)
-    if has_error(problems):
-        return None, problems
-    parts, refused = check_parts(results, plan, draft.make(), settings)
-    return parts, [*problems, *refused]
+    _set_verdict(run, run.report, decide(()))
+    remove_logs(run.settings.output)
+    return write(run.settings, run.context, run.report, Recorded(runs=(), cases=()))
+
+
+def _set_verdict(run: Run, report: RunReport, verdict: Verdict) -> Verdict:
+    """Writes the verdict that holds into the report, and returns it."""
+    for feature in run.features:
+        verdict = feature.outcome(report, verdict)
+    report.verdict, report.reasons = verdict.value, list(verdict.reasons)
+    return verdict
 
 
 def _not_ended(error: Exception) -> Problem:
@@ -197,12 +168,12 @@ def _disk_full(error: OSError) -> Problem:
 
 
 def _log_plan(
-    num_runs: int, judge_model: str | None, context: RunContext, suite: Suite, silent: Collection[str]
+    num_runs: int, judge_model: str | None, context: RunContext, files: Sequence[LoadedFile], silent: Collection[str]
 ) -> None:
     """Logs the planned model calls, without those of models that have no key."""
-    from agent_eval.runner.cost_estimate import estimate, estimate_line
+    from agent_eval_scoring.criteria.cost_estimate import estimate, estimate_line
 
-    planned = estimate(suite.files, num_runs=num_runs, default_model=default_model(judge_model))
+    planned = estimate(files, num_runs=num_runs, default_model=default_model(judge_model))
     for file in planned.files:
         file.criteria = [criterion for criterion in file.criteria if criterion.model not in silent]
     context.log(f"agent-eval: {estimate_line(planned)}")
@@ -213,32 +184,32 @@ def invalid(settings: Settings, context: RunContext, problems: Sequence[Problem]
     return write_refusal(settings, context, draft_report(settings, context, Begun(), problems, []))
 
 
-async def _run(settings: Settings, context: RunContext, planned: _Planned, draft: Draft) -> Outcome:
+async def _run(run: Run) -> Outcome:
     """Runs what is planned, and writes the results."""
     from agent_eval.pipeline._base_checkout import open_base_checkout
     from agent_eval.runner import Journal
 
-    plan, choices, models = planned.plan, planned.choices, planned.models
+    settings, context, plan, choices = run.settings, run.context, run.plan, run.choices
     until = time.monotonic() + settings.run_timeout
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as apart:
         try:
             isolation = apart.enter_context(open_isolation(settings, context, choices))
         except NotIsolated as refused:
-            return write_refusal(settings, context, with_problems(draft.report, refused.problems))
+            return write_refusal(settings, context, with_problems(run.report, refused.problems))
         prepared = await prepare(settings, context, choices, isolation, until=until)
         problems = [*isolation.problems, *prepared.problems]
         if has_error(problems):
             apart.close()
-            return write_refusal(settings, context, with_problems(draft.report, problems))
+            return write_refusal(settings, context, with_problems(run.report, problems))
 
         @functools.cache
         def drafted() -> RunReport:
-            return with_problems(draft.report, problems)
+            return with_problems(run.report, problems)
 
         remove_results(settings.output, settings.root, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         compares = context.ci.baseline_request is not None
-        waits = planned.parts is None  # A merge computes; it would only compute later.
+        waits = not any(feature.computes for feature in run.features)  # Else it would only compute later.
         loading = asyncio.create_task(
             load_meanwhile(settings.report, compares=compares, waits=waits, starts=waits and choices.runs_here)
         )
@@ -246,11 +217,11 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         resources = Resources(
             journal=journal,
             limiter=limiter,
-            models=models,
+            models=run.models,
             until=until,
-            tapes=planned.tapes,
-            bill=planned.bill,
-            around=surroundings(isolation, prepared, settings.root, written_directories(settings)),
+            tapes=run.tapes,
+            bill=run.bill,
+            around=surroundings(isolation, prepared, settings.root, settings.written_directories),
         )
         async with (
             open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
@@ -258,10 +229,13 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         ):
             base = None
             base_agents: Sequence[AgentTree] = ()
-            if planned.part is not None:
-                verdict = await run_part(planned.part, drafted, checkout)
+            if not all(feature.judges for feature in run.features):
+                from agent_eval.gate.verdict import decide
+
+                report = await _with_cases(run, drafted, checkout)
+                verdict = _set_verdict(run, report, decide(report.cases))
             else:
-                verdict, base = await _judged(planned, drafted, checkout, base_checkout)
+                verdict, base = await _judged(run, drafted, checkout, base_checkout)
                 if base is not None:
                     base_agents = base.report.agents
                 if not base_agents and base_checkout is not None:  # those of its runs of today
@@ -284,48 +258,47 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
         worst = [text(note, branch) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
         report.warnings = worst + died_with_others(report)
         report.warnings += [*toolset_warnings(report), *misspelt_tools(report)]
+        if run.tapes is not None:
+            adk = {path: agent.provenance.get("adk", "") for path, agent in checkout.agents.items()}
+            run.remarks = [
+                *replay_notices(report, run.tapes.ages, checkout.not_replayed, run.bill),
+                *run.tapes.notices(adk),
+                *run.tapes.write(adk, chosen_runs(report.cases)),
+            ]
+            report.warnings += run.tapes.unwritten
         report.notices += [
             *pass_rates_notices(report.pass_rates),
-            *spending(models, planned.bill, report, planned.parts),
+            *(notice for feature in run.features for notice in feature.notices(run, report)),
             *(text(note, branch) for note in verdict.notes if note.code != QUARANTINED_BROKEN and note not in said),
         ]
-        if planned.tapes is not None:
-            adk = {path: agent.provenance.get("adk", "") for path, agent in checkout.agents.items()}
-            remarks = [
-                *replay_notices(report, planned.tapes.ages, checkout.not_replayed, planned.bill),
-                *planned.tapes.notices(adk),
-                *planned.tapes.write(adk, chosen_runs(report.cases)),
-            ]
-            report.notices += [remark for remark in remarks if remark not in report.notices]
-            report.warnings += planned.tapes.unwritten
-            if report.shard is not None:
-                report.shard.notices = remarks
+        report.notices += [remark for remark in run.remarks if remark not in report.notices]
         if report.origin is not None and (changed := report.origin.uncommitted):
             report.notices.append(say("uncommitted", subject=report.origin.commit[:8], files=changed))
         if checkout.reused:
             report.notices.append(say("runs-reused", count=checkout.reused))
         if journal.damaged_line is not None:
             report.notices.append(say("journal-damaged", file=JOURNAL, line=journal.damaged_line))
-        report.duration = planned.begun.duration()
+        report.duration = run.begun.duration()
         waiting = [*report.cases, *report.confirmations, *report.base_runs]
         open_ends = any(reason.code == NOT_COMPARED for reason in verdict.reasons) or any(
             # A replay of models would miss again.
             case.status in {"not_run", "errored"} and not (settings.replay == "all" and is_missed(case))
             for case in waiting
         )
-        complete = planned.parts is not None or not open_ends  # A merge has nothing to resume.
+        complete = not (waits and open_ends)  # What other jobs have run is not resumed.
         # On a runner the directory is gone afterwards; what was recorded is not resumed.
         kept = not complete and any(case.status in {"passed", "failed"} for case in report.cases)
         if kept and not context.ci.event.name and settings.record == "off":
             report.notices.append(say("journal-kept", file=JOURNAL))
-        explain(report, plan, journal.recording, base, base_agents, settings, context.ci)
+        if report.has_verdict:
+            explain(report, plan, journal.recording, base, base_agents, settings, context.ci)
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
         recorded = Recorded(
             runs=journal.lines(dict.fromkeys(checkout.run_ids)),
             cases=plan.cases,
-            tapes_missing=planned.tapes is not None and bool(planned.tapes.unwritten),
+            tapes_missing=run.tapes is not None and bool(run.tapes.unwritten),
         )
         journal.release_reserve()
         outcome = write(settings, context, report, recorded)
@@ -333,8 +306,22 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, draft
     return outcome
 
 
+async def _with_cases(
+    run: Run, drafted: Callable[[], RunReport], checkout: Checkout, *, fail_fast: bool = False
+) -> RunReport:
+    """The report with its cases: those that a feature has from elsewhere, or those that have run."""
+    found = [cases for feature in run.features if (cases := await feature.cases(run, checkout)) is not None]
+    [cases] = found or [await checkout.execute(run.plan, fail_fast=fail_fast)]
+    report = drafted()
+    report.cases = list(cases)
+    report.agents = agent_trees(checkout)
+    for feature in run.features:
+        feature.after(report, checkout)
+    return report
+
+
 async def _judged(
-    planned: _Planned, drafted: Callable[[], RunReport], checkout: Checkout, base_checkout: BaseCheckout | None
+    run: Run, drafted: Callable[[], RunReport], checkout: Checkout, base_checkout: BaseCheckout | None
 ) -> tuple[Verdict, Base | None]:
     """Runs the plan while the base's results are fetched, compares and decides.
 
@@ -343,30 +330,19 @@ async def _judged(
     """
     from agent_eval.pipeline._regression import compare_with_base, find_base, pair_with_base
 
-    settings, ci, plan, rules = checkout.settings, checkout.context.ci, planned.plan, planned.rules
+    settings, ci, plan, rules = checkout.settings, checkout.context.ci, run.plan, run.rules
     stop = checkout.context.stop
     finding = asyncio.create_task(find_base(settings.baseline, settings.root, settings.num_runs, ci, base_checkout))
     try:
-        repeatable = all(choice.driver.repeatable for choice in planned.choices.by_file.values())
+        repeatable = all(choice.driver.repeatable for choice in run.choices.by_file.values())
         fail_fast = settings.fail_fast and failure_blocks(settings.gate, ci, repeatable=repeatable)
-        if planned.parts is None:
-            cases = await checkout.execute(plan, fail_fast=fail_fast)
-        else:
-            cases = await planned.parts.execute(checkout, plan)
-            checkout.note_replayed(case for case in cases if case.replayed)
-        report = drafted()
-        if planned.parts is not None:
-            from agent_eval.pipeline._parts import add_parts
-
-            add_parts(report, planned.parts)
+        report = await _with_cases(run, drafted, checkout, fail_fast=fail_fast)
         from agent_eval.gate.regression import apply_policy
-        from agent_eval.gate.verdict import decide, with_missing_parts, without_comparison
+        from agent_eval.gate.verdict import decide, without_comparison
         from agent_eval_results.report.phrases import say
 
-        report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
+        report.cases = apply_policy(report.cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
-        earlier = planned.parts.results if planned.parts is not None else ()
-        report.agents = agent_trees(checkout, [result.report for result in earlier])
         compared, baseline, base = None, None, None
         stopped = stop.is_set()
         if not stopped:  # A stopped run doesn't wait for GitHub.
@@ -387,10 +363,7 @@ async def _judged(
     verdict = decide_on(report, checkout, compared, changed_rules, repeatable=repeatable, base_outage=base_outage)
     if stopped and ci.baseline_request is not None and verdict.value != "inconclusive":
         verdict = without_comparison(verdict, records=ci.activity.kind == "record")
-    if report.merged_from is not None:
-        verdict = with_missing_parts(verdict, report.merged_from.missing, report.merged_from.total)
-    report.verdict, report.reasons = verdict.value, list(verdict.reasons)
-    return verdict, base
+    return _set_verdict(run, report, verdict), base
 
 
 def failure_blocks(gate: str, ci: CIContext, *, repeatable: bool) -> bool:

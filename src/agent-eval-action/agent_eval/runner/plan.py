@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.runner.partition import Unit, turns_of, weigh
 from agent_eval_agents.fingerprints import (
     MetricIdentity,
     case_fingerprint,
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
 
 NO_JUDGE = "There is no key for any judge of its criteria"
 """Why a case is not run, or says nothing."""
+_UNLIMITED = 20
+"""Turns of a scenario without a limit: ADK's default limit (google-adk 2.13.0)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +96,11 @@ class PlannedCase:
 
     @property
     def turns(self) -> int:
-        """Turns of one run, at least 1; of a scenario their limit."""
+        """Turns of one run, at least 1; of a scenario their limit, since their number is not known in advance."""
         if self.case.conversation_scenario is None:
-            return turns_of(self.case, None)
-        return turns_of(self.case, simulator_options(self.user_config).max_turns)
+            return max(len(self.case.conversation or ()), 1)
+        limit = simulator_options(self.user_config).max_turns
+        return max(_UNLIMITED if limit is None else limit, 1)
 
     def answered_by(self, tape: str, fingerprint: str) -> PlannedCase:
         """The case with the tape whose answers head and base both get; "" for none."""
@@ -155,10 +157,6 @@ class Plan:
         cases = tuple(case for case in self.cases if case.case_id in case_ids)
         return replace(self, cases=cases, num_runs=num_runs, first_run=first_run, problems=())
 
-    def units(self) -> list[Unit]:
-        """The cases as `partition` needs them."""
-        return [Unit(case_id=case.case_id, fingerprint=case.content, turns=case.turns) for case in self.cases]
-
     def rename_contents(self, stored: Collection[CaseReport | CaseHistory]) -> None:
         """Gives cases that an older agent-eval has stored the fingerprints that equal contents have now."""
         contents = {case.content for case in self.cases}
@@ -169,21 +167,6 @@ class Plan:
         }
         for old in stored:
             old.fingerprint = renamed.get(old.fingerprint, old.fingerprint)
-
-    def hashes(self) -> dict[str, str]:
-        """Hashes of the cases, their criteria and their agents: equal in all parts of a run."""
-        facts: dict[str, object] = {
-            "cases": [(case.case_id, case.content) for case in self.cases],
-            "criteria": [
-                (
-                    [(criterion.name, criterion.threshold) for criterion in case.criteria],
-                    [(name, identity.fingerprint) for name, identity in case.identities.items()],
-                )
-                for case in self.cases
-            ],
-            "agents": [case.agent for case in self.cases],
-        }
-        return {name: hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12] for name, value in facts.items()}
 
 
 def make_plan(
@@ -259,8 +242,13 @@ def make_plan(
                     skip_live=skipped,
                 )
             )
-    plan = Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(dict.fromkeys(problems)), masker=masker)
-    return replace(plan, weights=weigh(plan.units()))
+    return Plan(
+        cases=tuple(cases),
+        num_runs=num_runs,
+        problems=tuple(dict.fromkeys(problems)),
+        weights={case.case_id: float(case.turns) for case in cases},
+        masker=masker,
+    )
 
 
 def _masked(config: CriterionConfig, functions: Collection[str], masker: Masker) -> CriterionConfig:

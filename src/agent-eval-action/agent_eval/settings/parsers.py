@@ -140,13 +140,30 @@ def directory_name(value: str) -> str:
     return str(directory(value))
 
 
-def part(value: str) -> Any:
-    """I/N of `shard`; None for an empty text."""
+MOST_PARTS = 256
+"""The most jobs of a matrix on GitHub (docs.github.com, usage limits of GitHub Actions, 2026)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """One part of a suite, `I/N`."""
+
+    index: int
+    """From 1."""
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.total}"
+
+
+def part(value: str) -> Shard | None:
+    """I/N of `shard`, with 1 <= I <= N <= 256; None for an empty text."""
     if not value.strip():
         return None
-    from agent_eval.runner import parse_shard  # imports what only runs need
-
-    return parse_shard(value)
+    match = re.fullmatch(r"\s*(\d{1,3})/(\d{1,3})\s*", value)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]) <= MOST_PARTS:
+        raise ValueError(f"must be I/N with 1 <= I <= N <= {MOST_PARTS}, e.g. 2/5, not `{value}`")
+    return Shard(index=int(match[1]), total=int(match[2]))
 
 
 def baseline(value: str) -> str:

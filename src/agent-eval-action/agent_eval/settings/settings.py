@@ -1,10 +1,9 @@
 """The settings of one run: each is declared once, as a field of `Settings`."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from agent_eval.gate.policy import Policy
 from agent_eval.settings import parsers
@@ -23,9 +22,6 @@ from agent_eval.settings.options import (
 )
 from agent_eval_agents.driver import ServerSpec
 from agent_eval_agents.tape_rules import Mode, ToolRule, VolatileRule
-
-if TYPE_CHECKING:
-    from agent_eval.runner import Shard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +149,7 @@ class Settings:
         "and models), or missing (tools that are on the tape are answered from it; the other calls run and are added).",
         default="off",
     )
-    shard: "Shard | None" = option(
+    shard: parsers.Shard | None = option(
         RUNS,
         "Run only part I of N of the cases, e.g. 2/5. `agent-eval merge` (`mode: merge`) makes one verdict of all "
         "parts. The exit code of a part is 0 if all of its runs were judged, passed or not, and 3 if it is incomplete.",
@@ -398,6 +394,13 @@ class Settings:
         """The output directory, absolute."""
         return self.root.absolute() / self.output_dir
 
+    @property
+    def written_directories(self) -> list[Path]:
+        """Where this run, and the parts that it belongs to, write."""
+        folders = [self.judge_cache, *(self.shards if self.merges or self.shard is not None else ())]
+        folders += [] if self.cache_dir is None else [str(self.cache_dir)]
+        return [self.output, *(self.root / folder for folder in folders)]
+
     def in_checkout(self, root: Path, move: Callable[[str], str]) -> "Settings":
         """The same settings for another checkout of the repository.
 
@@ -423,8 +426,6 @@ class Settings:
         )
 
 
-SETTINGS: tuple[Setting, ...] = tuple(
-    option.metadata["setting"] for option in dataclasses.fields(Settings) if "setting" in option.metadata
-)
+SETTINGS: tuple[Setting, ...] = tuple(each.metadata["setting"] for each in fields(Settings) if each.metadata)
 """Every setting, in the order of the documentation."""
 BY_INPUT: Mapping[str, Setting] = {setting.input: setting for setting in SETTINGS}

@@ -1,7 +1,6 @@
 """Tapes: answers of tools and models kept beside the eval files, so that a run needs neither (docs/tools.md)."""
 
 from agent_eval_agents.tape_rules import Miss, Mode, ToolPolicy, ToolRule, ToolRules, VolatileRule
-from agent_eval_agents.tapes._by_hand import by_hand
 from agent_eval_agents.tapes._files import (
     FOLDER,
     MAX_TAPE,
@@ -17,7 +16,7 @@ from agent_eval_agents.tapes._files import (
     tapes_below,
     write_tape,
 )
-from agent_eval_agents.tapes._index import TapeIndex
+from agent_eval_agents.tapes._index import TapeIndex, by_hand
 from agent_eval_agents.tapes._making import Taped, changing_arguments, tape_of
 from agent_eval_agents.tapes._order import PATIENCE, Order
 from agent_eval_agents.tapes._requests import Difference, Obstacle, Unanswerable, changed_request, contents_of

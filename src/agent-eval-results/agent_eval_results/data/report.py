@@ -69,11 +69,6 @@ class ShardReport(WireModel):
             raise ValueError("there are not as many parts")
         return self
 
-    @property
-    def note(self) -> str:
-        """A clause that readers of the results must know."""
-        return f"part {self.index} of {self.total} of a run (`shard`), without a verdict: `agent-eval merge` decides"
-
 
 class PartReport(WireModel):
     """The results of one part that were merged; a part that was repeated has several."""
@@ -453,6 +448,19 @@ class RunReport(_ComputingReport):
         """Counts of cases by status."""
         counts: Counter[str] = Counter(case.status for case in self.cases)
         return Totals(cases=len(self.cases), **counts)
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether a gate has decided on it: on a part of a run only the merge does, unless the part is invalid."""
+        return self.shard is None or self.verdict == "invalid"
+
+    @property
+    def caution(self) -> str | None:
+        """What these results are, as a clause, if a reader may take them for something else."""
+        if self.shard is None:
+            return None
+        part = f"part {self.shard.index} of {self.shard.total} of a run (`shard`)"
+        return f"{part}, without a verdict: `agent-eval merge` decides"
 
     @property
     def is_for_merge(self) -> bool:

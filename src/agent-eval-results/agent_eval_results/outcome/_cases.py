@@ -409,7 +409,7 @@ def _by_threshold(case: CaseReport, report: RunReport) -> bool:
 
 
 def _is_excused(case: CaseReport, report: RunReport) -> bool:
-    if report.verdict == "passed" or (report.exit_code == 0 and report.shard is None):  # A part has no verdict.
+    if report.verdict == "passed" or (report.exit_code == 0 and report.has_verdict):
         return True
     return report.verdict == "failed" and bool(report.blocking) and case.status == "failed"
 

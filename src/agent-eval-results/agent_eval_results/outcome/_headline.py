@@ -46,7 +46,7 @@ _FAILED_SERVICES: Mapping[str, str] = {
 def headline_of(found: Lookups) -> Reason:
     """The decision and its cause: `parts` are joined, `beside` are clauses of their own."""
     report = found.report
-    if report.shard is not None and report.verdict != "invalid":
+    if not report.has_verdict:
         return Reason.of("part", because=_first(report))
     decision = _decision(found)
     if report.verdict != "invalid":

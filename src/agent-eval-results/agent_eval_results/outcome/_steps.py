@@ -102,7 +102,7 @@ def _at(code: str, file: str | None, line: int | None, more_errors: int = 0) -> 
 def _undecided(found: Lookups) -> Iterator[Reason]:
     report = found.report
     reasons = {reason.code: reason for reason in report.reasons}
-    if report.shard is not None and not any(reason.data.get("count") for reason in report.reasons):
+    if not report.has_verdict and not any(reason.data.get("count") for reason in report.reasons):
         yield Reason.of("merge-decides")
     elif NO_SECRETS in reasons:
         is_fork = reasons[NO_SECRETS].data.get("is_fork", True)

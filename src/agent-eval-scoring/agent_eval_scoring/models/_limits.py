@@ -131,8 +131,8 @@ class Meter:
     """
 
     def __init__(self, budget: Budget) -> None:
-        """Starts with no usage."""
-        self._budget = budget
+        """Starts with no usage. Both can be replaced before the first call: usage of other jobs counts, too."""
+        self.budget = budget
         self._reserved = Spent()
         self._failed = 0
         self._last_failure: ModelFailure | None = None
@@ -140,16 +140,6 @@ class Meter:
         self._names_failure = False
         self._changed = asyncio.Event()
         self.spent = Spent()
-
-    def limit(self, budget: Budget, spent: Spent | None = None) -> None:
-        """Replaces the budget before the first call.
-
-        Args:
-            budget: The limits.
-            spent: Usage of other jobs that counts towards these limits.
-        """
-        self._budget = budget
-        self.spent = spent or self.spent
 
     @property
     def failure(self) -> ModelFailure | None:
@@ -195,7 +185,7 @@ class Meter:
     @property
     def has_max_cost(self) -> bool:
         """Whether there is a limit in US dollars."""
-        return self._budget.max_cost is not None
+        return self.budget.max_cost is not None
 
     def pay(self, cost: float) -> None:
         """Adds what the agent's own model calls cost, in US dollars."""
@@ -204,7 +194,7 @@ class Meter:
     @property
     def used_up(self) -> ModelFailure | None:
         """Why nothing more may be spent; None if something may."""
-        limit = self._budget.max_cost
+        limit = self.budget.max_cost
         if limit is None or self.spent.cost < limit:
             return None
         spent = f"{_dollars(self.spent.cost)} is spent"
@@ -216,7 +206,7 @@ class Meter:
         self._last_failure = failure
 
     def _over(self, expected: Estimate) -> ModelFailure | None:
-        budget, spent = self._budget, self.spent
+        budget, spent = self.budget, self.spent
         if budget.max_calls is not None and spent.calls >= budget.max_calls:
             return self._used_up(plural(budget.max_calls, "judge call"), "", "max-judge-calls")
         if budget.max_tokens is not None and spent.tokens + expected.tokens > budget.max_tokens:
@@ -240,7 +230,7 @@ class Meter:
         return ModelFailure(cause.kind, sentence, f"{first} Then raise `{option}` if the budget is still too small.")
 
     def _uncertain(self, expected: Estimate) -> bool:
-        budget, spent, reserved = self._budget, self.spent, self._reserved
+        budget, spent, reserved = self.budget, self.spent, self._reserved
         if not reserved.calls:
             return False
         tokens = spent.tokens + reserved.tokens + expected.most_tokens

@@ -123,8 +123,8 @@ def stored_run(results: Path, io: CliIO) -> Iterator[StoredRun]:
     with open_results(results) as stored, recording_store(stored.folder) as store:
         report = stored.report
         check_ran(report, results)
-        if report.shard is not None:
-            io.log(f"agent-eval: {harmless(str(results))} is {report.shard.note}")
+        if report.caution:
+            io.log(f"agent-eval: {harmless(str(results))} is {report.caution}")
         if not store and any(case.runs for case in report.cases):
             io.log("agent-eval: there is no recordings.jsonl.gz beside the results, so most conversations are missing")
         cases = expected_cases(report.cases, stored.folder, Path.cwd())

@@ -11,9 +11,11 @@ from pydantic import Field
 
 from agent_eval.baseline.reader import UnreadableError, read_file
 from agent_eval.commands import CliIO
-from agent_eval.gate.history import Flakiness, extend, flakiness, join, stored_rules, stored_runs, unfit
+from agent_eval.gate.history import extend, join, unfit
 from agent_eval.gate.policy import DEFAULT_MAX_QUARANTINED
 from agent_eval_results import BROKE, DEFAULT, PASSED, CaseHistory, HistoryReport, RunReport
+from agent_eval_results.data.stored_runs import stored_rules, stored_runs
+from agent_eval_results.data.trend import Flakiness, flakiness
 from agent_eval_results.report.phrases import text
 from agent_eval_scoring.core.text import harmless, plural
 from agent_eval_scoring.core.wire import WireModel

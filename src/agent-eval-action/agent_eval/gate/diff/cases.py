@@ -11,8 +11,8 @@ from typing import Literal
 
 import agent_eval_results as results
 from agent_eval.gate.diff._metrics import Fate, MetricTable, alike, fate_note
-from agent_eval.gate.history import StoredMeans, stored_means
 from agent_eval_results.data.pairing import Pair, Pairing
+from agent_eval_results.data.stored_runs import StoredMeans, stored_means
 
 
 def compare(

@@ -13,11 +13,14 @@ from functools import cached_property, partial
 from typing import Literal
 
 import agent_eval_results as results
-from agent_eval.gate.history import (
+from agent_eval.gate.policy import CaseEntries, MetricPolicy, Policy, PolicyReader
+from agent_eval.gate.regression.retrial import Outcome, Retrial, is_constant_error, outcomes
+from agent_eval.gate.stats import CaseEvidence, MetricRule, Rules, Series
+from agent_eval_results.data.answers import never_started
+from agent_eval_results.data.stored_runs import (
     MetricKey,
     PassRules,
     StoredRun,
-    never_started,
     outcome_of,
     rescored,
     rules_of,
@@ -26,9 +29,6 @@ from agent_eval.gate.history import (
     stored,
     stored_rules,
 )
-from agent_eval.gate.policy import CaseEntries, MetricPolicy, Policy, PolicyReader
-from agent_eval.gate.regression.retrial import Outcome, Retrial, is_constant_error, outcomes
-from agent_eval.gate.stats import CaseEvidence, MetricRule, Rules, Series
 from agent_eval_scoring.evalset.models import INFORMATIONAL_METRICS
 
 _ALL = range(1 << 30)

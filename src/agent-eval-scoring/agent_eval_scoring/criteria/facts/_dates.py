@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent_eval_scoring.criteria.facts._fact import Fact
-from agent_eval_scoring.criteria.facts._han import han
+from agent_eval_scoring.criteria.facts._numbers import han
 from agent_eval_scoring.criteria.facts._words import fold, months, pattern
 
 _ERAS = {"令和": 2018, "平成": 1988, "昭和": 1925}

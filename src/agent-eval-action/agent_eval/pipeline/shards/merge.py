@@ -1,19 +1,26 @@
-"""Whether results of parts belong together and to this checkout. What does not is refused, never averaged."""
+"""Merges the parts of a run that belong together and to this checkout. What does not is refused, never averaged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from agent_eval.pipeline._parts import PartResults, Parts, absent_directories, refusal, unreadable_directories
-from agent_eval.runner import Plan, partition, split_hash
+from agent_eval.gate.verdict import Verdict, with_missing_parts
+from agent_eval.pipeline._checkout import Checkout
+from agent_eval.pipeline._draft import problem_reports
+from agent_eval.pipeline.features import Run
+from agent_eval.pipeline.shards.parts import (
+    PartResults,
+    Parts,
+    absent_directories,
+    read_parts,
+    refusal,
+    unreadable_directories,
+)
+from agent_eval.pipeline.shards.split import Weighed, hashes_of, partition, split_hash, units_of
 from agent_eval_agents.sources import WHOLE, is_dotenv
-from agent_eval_results import Origin, RunReport
-from agent_eval_scoring.core.problem import Problem, Severity
+from agent_eval_results import CaseReport, Origin, RunReport
+from agent_eval_scoring.core.problem import Problem, Severity, has_error
 from agent_eval_scoring.core.text import harmless, listed
-
-if TYPE_CHECKING:
-    from agent_eval.settings import Settings
 
 _SAME_CHECKOUT = (
     "Merge in the commit and with the settings (`paths`, `num-runs`, `replay`, ...) that the parts ran with. "
@@ -22,25 +29,71 @@ _SAME_CHECKOUT = (
 _MOST = 5
 
 
-def check_parts(
-    results: Sequence[PartResults], plan: Plan, draft: RunReport, settings: Settings
-) -> tuple[Parts | None, list[Problem]]:
+class Merge(Weighed):
+    """Makes one verdict of the results of all parts."""
+
+    computes = True
+    _parts: Parts
+
+    def problems(self, run: Run) -> Sequence[Problem]:
+        """Reads the parts, and checks that they belong together and to this checkout."""
+        found = super().problems(run)
+        if has_error([*run.plan.problems, *run.problems, *found]):
+            return found
+        results, problems = read_parts(run.settings.shards, run.settings.root, run.settings.output)
+        if not has_error(problems):
+            parts, refused = check_parts(results, run)
+            problems += refused
+            if parts is not None:
+                self._parts = parts
+        return [*found, *problems]
+
+    def before(self, run: Run) -> None:
+        """Leaves what the parts have not spent, and takes their judges' replies."""
+        run.bill.meter.spent = self._parts.spent
+        if run.models is not None and run.settings.judge_cache != "off":
+            self._parts.copy_replies(run.settings.root / run.settings.judge_cache)
+
+    async def cases(self, run: Run, checkout: Checkout) -> Sequence[CaseReport]:
+        """The cases of the parts."""
+        cases = await self._parts.execute(checkout, run.plan)
+        checkout.note_replayed(case for case in cases if case.replayed)
+        return cases
+
+    def after(self, report: RunReport, checkout: Checkout) -> None:
+        """Adds what the parts have beside their cases."""
+        results = self._parts.results
+        report.problems += problem_reports(self._parts.problems)
+        report.merged_from = self._parts.to_report()
+        report.notices += self._parts.notices
+        report.notices += dict.fromkeys(notice for result in results for notice in result.shard.notices)
+        for part in (result.report for result in results):
+            report.provenance |= {name: value for name, value in part.provenance.items() if name != "concurrency"}
+            report.agents += [tree for tree in part.agents if tree.agent not in {each.agent for each in report.agents}]
+            report.case_usage += part.case_usage
+            report.model_usage += part.model_usage
+
+    def outcome(self, report: RunReport, verdict: Verdict) -> Verdict:
+        """Never `passed` if a part is missing."""
+        return with_missing_parts(verdict, self._parts.missing, self._parts.total)
+
+
+def check_parts(results: Sequence[PartResults], run: Run) -> tuple[Parts | None, list[Problem]]:
     """Checks results of parts against each other and against this checkout.
 
     Args:
         results: From `read_parts`, at least one.
-        plan: The plan of the whole checkout, with its final weights.
-        draft: The report of this run before anything was run.
-        settings: The settings of this run.
+        run: This run. Its plan has all cases, with their final weights.
 
     Returns:
         The parts; None if there is a problem, and the problems.
     """
-    own = _facts(draft, plan.hashes())
+    plan, settings = run.plan, run.settings
+    own = _facts(run.draft(), hashes_of(plan))
     results, replaced = _without_replaced(results, own)
     first = results[0].shard
     assigned = partition(plan.weights, first.total)
-    split = split_hash(assigned, plan.units(), total=first.total, num_runs=plan.num_runs)
+    split = split_hash(assigned, units_of(plan), total=first.total, num_runs=plan.num_runs)
     if first.weights_from == "turns" or settings.shard_plan is not None:  # Else only the parts know their durations.
         own["plan"] = split[:12]
     differing = [*_differences(results, own), *_other_files(results)]
@@ -53,8 +106,8 @@ def check_parts(
             return None, [_other_cases(result, "cases are in another part of the plan", elsewhere)]
     present = {result.shard.index for result in results}
     missing = [index for index in range(1, first.total + 1) if index not in present]
-    run = {case_id for result in results for case_id in result.shard.cases}
-    not_run = [case.case_id for case in plan.cases if case.case_id not in run]
+    ran = {case_id for result in results for case_id in result.shard.cases}
+    not_run = [case.case_id for case in plan.cases if case.case_id not in ran]
     if not_run and not missing:
         return None, [_other_cases(results[0], "cases are in no part", not_run)]
     if len(missing) == 1:

@@ -10,11 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from agent_eval.baseline.reader import read_report
 from agent_eval.pipeline._checkout import Checkout
-from agent_eval.pipeline._draft import problem_reports
 from agent_eval.runner import Journal, Plan, PlannedCase
 from agent_eval_results import (
     FILES,
@@ -35,9 +33,6 @@ from agent_eval_scoring.core.problem import Problem, Severity, has_error
 from agent_eval_scoring.core.process import collector_paused
 from agent_eval_scoring.core.text import harmless, listed, plural
 from agent_eval_scoring.models import Spent
-
-if TYPE_CHECKING:
-    pass
 
 _RESULTS = FILES["results-file"]
 _JUDGED = frozenset({"passed", "failed"})
@@ -223,16 +218,6 @@ class Parts:
         )
 
 
-def add_parts(report: RunReport, parts: Parts) -> None:
-    """Adds to a merged report what its parts have beside their cases."""
-    report.problems += problem_reports(parts.problems)
-    report.merged_from = parts.to_report()
-    report.notices += parts.notices
-    report.notices += dict.fromkeys(notice for result in parts.results for notice in result.shard.notices)
-    for result in parts.results:
-        report.provenance |= {name: value for name, value in result.report.provenance.items() if name != "concurrency"}
-
-
 def _status(case: CaseReport, run_number: int) -> str:
     return next(run.status for run in case.runs if run.run == run_number)
 
@@ -340,13 +325,21 @@ def _below(shards: tuple[str, ...], root: Path) -> Iterator[Path]:
             yield from (path for pattern in ("", "*/", "*/*/") for path in sorted(top.glob(pattern + _RESULTS)))
 
 
-def overwritten_part(output: Path, shards: tuple[str, ...], root: Path) -> ShardReport | None:
-    """The part that a merge would have to read and would overwrite, because its directory is the output directory."""
+def overwritten_part(shards: tuple[str, ...], output: Path, root: Path) -> Problem | None:
+    """An error if a merge would overwrite results that it has to read, because they are in the output directory."""
     own = (output / _RESULTS).resolve()
     if not any(path.resolve() == own for path in _below(shards, root)):
         return None
     report = _read(own, "")
-    return None if isinstance(report, Problem) else report.shard
+    part = None if isinstance(report, Problem) else report.shard
+    if part is None:
+        return None
+    return refusal(
+        code="output-dir-part",
+        message=f"{relative(output, root)} has the results of part {part.index} of {part.total}, and this merge would "
+        "overwrite them.",
+        hint="Name another `output-dir`.",
+    )
 
 
 def absent_directories(shards: tuple[str, ...], root: Path) -> list[str]:

@@ -7,50 +7,26 @@ a third longer than the best split.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
-import re
 import statistics
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
+from pydantic_core import from_json
 
+from agent_eval.pipeline.features import Feature, Run
+from agent_eval_scoring.core.files import MAX_RESULTS, read_regular
+from agent_eval_scoring.core.problem import Problem
 from agent_eval_scoring.core.wire import WireModel
-from agent_eval_scoring.evalset.models import EvalCase
 
 if TYPE_CHECKING:
+    from agent_eval.runner import Plan
     from agent_eval_results import RunReport
-
-MOST_PARTS = 256
-"""The most jobs of a matrix on GitHub (docs.github.com, usage limits of GitHub Actions, 2026)."""
-_UNLIMITED = 20
-"""Turns of a scenario without a limit: ADK's default limit (google-adk 2.13.0)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shard:
-    """One part of a suite, `I/N`."""
-
-    index: int
-    """From 1."""
-    total: int
-
-    def __str__(self) -> str:
-        return f"{self.index}/{self.total}"
-
-
-def parse_shard(text: str) -> Shard:
-    """Reads `I/N`.
-
-    Raises:
-        ValueError: It is not of that form, or not 1 <= I <= N <= 256.
-    """
-    match = re.fullmatch(r"\s*(\d{1,3})/(\d{1,3})\s*", text)
-    if match is None or not 1 <= int(match[1]) <= int(match[2]) <= MOST_PARTS:
-        raise ValueError(f"must be I/N with 1 <= I <= N <= {MOST_PARTS}, e.g. 2/5, not `{text}`")
-    return Shard(index=int(match[1]), total=int(match[2]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +49,50 @@ class RecordedSeconds(WireModel):
     """Seconds of a turn of a case that was not recorded; 0 if nothing was recorded."""
 
 
-def turns_of(case: EvalCase, limit: int | None) -> int:
-    """Turns of one run, at least 1. Of a scenario the limit, since its length is not known in advance."""
-    if case.conversation_scenario is None:
-        return max(len(case.conversation or ()), 1)
-    return max(_UNLIMITED if limit is None else limit, 1)
+def units_of(plan: Plan) -> list[Unit]:
+    """The cases of a plan as the split sees them."""
+    return [Unit(case_id=case.case_id, fingerprint=case.content, turns=case.turns) for case in plan.cases]
+
+
+def hashes_of(plan: Plan) -> dict[str, str]:
+    """Hashes of the cases, their criteria and their agents: equal in all parts of a run."""
+    facts: dict[str, object] = {
+        "cases": [(case.case_id, case.content) for case in plan.cases],
+        "criteria": [
+            (
+                [(criterion.name, criterion.threshold) for criterion in case.criteria],
+                [(name, identity.fingerprint) for name, identity in case.identities.items()],
+            )
+            for case in plan.cases
+        ],
+        "agents": [case.agent for case in plan.cases],
+    }
+    return {name: hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12] for name, value in facts.items()}
+
+
+def read_shard_plan(path: Path, root: Path) -> tuple[RecordedSeconds | None, list[Problem]]:
+    """Reads the durations that `--shard-plan` names.
+
+    Args:
+        path: The file, relative to the root.
+        root: The repository.
+
+    Returns:
+        The durations, None without a usable file; and the problem of an unusable file.
+    """
+    try:
+        content = from_json(read_regular(root / path, MAX_RESULTS), allow_inf_nan=False)
+        return RecordedSeconds.model_validate(content["split"]["recorded"]), []
+    except OSError as error:
+        why = error.strerror or str(error)
+    except (ValueError, KeyError, TypeError):
+        why = "It is not the output of `agent-eval validate --plan --durations ... --format json`"
+    problem = Problem(
+        code="shard-plan-invalid",
+        message=f"shard-plan: {path} can't be used. {why}.",
+        hint="Write it with `agent-eval validate --plan --durations RESULTS --format json > FILE`.",
+    )
+    return None, [problem]
 
 
 def weigh(units: Iterable[Unit], recorded: RecordedSeconds | None = None) -> dict[str, float]:
@@ -127,3 +142,23 @@ def recorded_seconds(reports: Collection[RunReport]) -> RecordedSeconds:
         per_run={case_id: round(statistics.median(values), 3) for case_id, values in sorted(seconds.items())},
         per_turn=round(statistics.median(per_turn), 3) if per_turn else 0.0,
     )
+
+
+class Weighed(Feature):
+    """Gives the cases the durations of `shard-plan` as weights, if it is set: the heaviest begin first."""
+
+    by_durations = False
+    _unusable: Sequence[Problem] = ()
+
+    def plan(self, run: Run) -> None:
+        """Weighs the cases."""
+        if run.settings.shard_plan is None:
+            return
+        recorded, self._unusable = read_shard_plan(run.settings.shard_plan, run.settings.root)
+        if recorded is not None:
+            self.by_durations = True
+            run.plan = dataclasses.replace(run.plan, weights=weigh(units_of(run.plan), recorded))
+
+    def problems(self, run: Run) -> Sequence[Problem]:
+        """Whether the file of durations is unusable."""
+        return self._unusable
