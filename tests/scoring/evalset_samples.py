@@ -306,7 +306,7 @@ GOOD_CONFIGS: dict[str, Any] = {
         "tool_rules",
         rules=[
             *({"before": ["a", "b*"]}, {"success_before": ["a", "b"]}, {"never": "c > d*"}, {"at_most": {"d": 2}}),
-            {"some_of": ["e"]},
+            *({"some_of": ["e"]}, {"succeeds": "f"}),
         ],
     ),
     "state": {"criteria": {"final_session_state": 1}},

@@ -37,6 +37,7 @@ def made(*names: str) -> Invocation:
     return Invocation(user_content=user_message("u"), intermediate_data=InvocationEvents(invocation_events=events))
 
 
+SUCCEEDS, PASSED_OVER = {"succeeds": "a*"}, "an error of a* was passed over: no later call of it succeeded"
 BEFORE, AFTER_SUCCESS = {"before": ["a", "b*"]}, {"success_before": ["a", "b"]}
 CASES: dict[str, tuple[dict[str, Any], Turns, str]] = {
     "before": (BEFORE, [made("a", "b1")], ""),
@@ -61,6 +62,12 @@ CASES: dict[str, tuple[dict[str, Any], Turns, str]] = {
     "twice": ({"at_most": {"a": 2}}, [made("a", "a")], ""),
     "three times": ({"at_most": {"a": 2}}, [made("a", "a"), made("a")], "a was called more than 2 times"),
     "one of them": ({"some_of": ["a", "b"]}, [made("c"), made("b")], ""),
+    "no error": (SUCCEEDS, [made("a", "b!")], ""),
+    "again with success": (SUCCEEDS, [made("a!", "b"), made("a")], ""),
+    "passed over": (SUCCEEDS, [made("a", "b"), made("a!", "b")], PASSED_OVER),
+    "again with an error": (SUCCEEDS, [made("a!", "a!")], PASSED_OVER),
+    "another tool succeeded": (SUCCEEDS, [made("a1!", "a2")], PASSED_OVER),
+    "one of two at once": (SUCCEEDS, [made("a!+a")], PASSED_OVER),
     "none of them": ({"some_of": ["a", "b"]}, [made("c")], "none of these was called: a, b"),
 }
 
@@ -101,8 +108,10 @@ async def test_tool_rules__lists_without_an_order_between_them() -> None:
 async def test_tool_rules__success_of_a_call_is_not_known_without_any_response() -> None:
     rule = [{"success_before": ["a", "b"]}]
     silent = [made("a?", "b?")]
-    result = await score("tool_rules", silent, None, rules=rule)
-    assert isinstance(result, NotEvaluated) and result.code == "responses-not-visible"
+    for unknown in (rule, [{"succeeds": "a"}]):
+        result = await score("tool_rules", silent, None, rules=unknown)
+        assert isinstance(result, NotEvaluated) and result.code == "responses-not-visible"
+    assert (await scored("tool_rules", silent, None, rules=[{"succeeds": "c"}])).score == 1
     for turns in ([made("a?", "b")], [made("a!", "b?")], [made("b?")]):
         assert (await scored("tool_rules", turns, None, rules=rule)).score == 0
 

@@ -57,15 +57,16 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "tapes": "list recorded answers; remove unused ones",
     },
     "more": {
+        "mutate": "show which mistakes the criteria of stored runs would miss",
         "calibrate": "measure how well a judge agrees with people",
         "export": "export results to other tools",
     },
 }
 """The commands that `--help` lists, with their help."""
 _HELP = {name: text for group in COMMANDS.values() for name, text in group.items()}
-_WORKBENCH = {"calibrate", "flaky", "accept", "edit", "export", "migrate", "init", "record"}
+_WORKBENCH = {"calibrate", "flaky", "accept", "edit", "export", "migrate", "mutate", "init", "record"}
 """The commands of `agent_eval_workbench`, which is imported when one of them is called."""
-_EVAL_FILES = {"accept", "edit", "init", "record"}
+_EVAL_FILES = {"accept", "edit", "init", "mutate", "record"}
 """Commands that write into the repository, and not into an output directory."""
 _ERROR_HINTS = {
     errno.ENOSPC: ". Free space there, or set another --output-dir or --cache-dir.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 from agent_eval_scoring.core.invocation import (
     BELOW,
@@ -24,8 +24,9 @@ from agent_eval_scoring.criteria._explain import bounded, list_calls
 from agent_eval_scoring.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding, no_turns
 
 _GLOB = frozenset("*?[")
-Step = tuple[int, str, bool]
-"""The 0-based turn, the tool's name, and whether it is a success of an earlier call; otherwise it is a call."""
+What = Literal["call", "success", "error"]
+Step = tuple[int, str, What]
+"""The 0-based turn, the tool's name, and what it is: a call, or the answer to an earlier one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +50,9 @@ class ToolRules:
         for rule in self.rules:
             kind, value = next(iter(rule.items()))
             turn = _broken_in(kind, value, steps, last)
-            was_called = kind == "success_before" and _broken_in("before", value, steps, last) is None
-            if turn is not None and was_called and _is_blind(conversation.actual):
+            called = kind == "success_before" and _broken_in("before", value, steps, last) is None
+            called = called or (kind == "succeeds" and _broken_in("never", value, steps, last) is not None)
+            if (turn is not None or kind == "succeeds") and called and _is_blind(conversation.actual):
                 return NotEvaluated.of("responses-not-visible")
             if turn is not None:
                 reason = Reason.of("tool-rule-broken", kind=kind, names=_names(value), count=_count(value))
@@ -105,35 +107,46 @@ def _count(value: Any) -> int:
     return int(next(iter(value.values()))) if isinstance(value, Mapping) else 0
 
 
-def _steps(turn: Invocation) -> Iterator[tuple[str, bool]]:
+def _steps(turn: Invocation) -> Iterator[tuple[str, What]]:
     data = turn.intermediate_data
     if isinstance(data, IntermediateData):  # Its lists have no order between them: each call has its answer at once.
         for call, answer in answered(data):
-            yield call.name or "", False
-            if answer is not None and not answer.is_error:
-                yield call.name or "", True
+            yield call.name or "", "call"
+            if answer is not None:
+                yield call.name or "", "error" if answer.is_error else "success"
         return
     for _, parts in contents_of(data):
         for part in parts:
             if part.function_call is not None:
-                yield part.function_call.name or "", False
-            elif part.function_response is not None and not part.function_response.is_error:
-                yield part.function_response.name or "", True
+                yield part.function_call.name or "", "call"
+            elif part.function_response is not None:
+                yield part.function_response.name or "", "error" if part.function_response.is_error else "success"
 
 
 def _broken_in(kind: str, value: Any, steps: Sequence[Step], last: int) -> int | None:
     """The turn in which a rule was broken, None if it holds; the last turn if what is missing could still come."""
     if kind == "some_of":
-        called = any(_is(tool, name) for _, name, success in steps if not success for tool in value)
+        called = any(_is(tool, name) for _, name, what in steps if what == "call" for tool in value)
         return None if called else last
+    if kind == "succeeds":
+        errors = ((at, turn, name) for at, (turn, name, what) in enumerate(steps) if what == "error")
+        return next(
+            (turn for at, turn, name in errors if _is(value, name) and not _is_repaired(name, steps[at:])), None
+        )
     if kind in ("before", "success_before"):
         first, then = value
-        for turn, name, success in steps:
-            if _is(first, name) and success is (kind == "success_before"):
+        for turn, name, what in steps:
+            if _is(first, name) and what == ("success" if kind == "success_before" else "call"):
                 return None
-            if _is(then, name) and not success:
+            if _is(then, name) and what == "call":
                 return turn
         return None
     tool, most = (value, 0) if kind == "never" else next(iter(value.items()))
-    turns = [turn for turn, name, success in steps if not success and _is(tool, name)]
+    turns = [turn for turn, name, what in steps if what == "call" and _is(tool, name)]
     return turns[most] if len(turns) > most else None
+
+
+def _is_repaired(name: str, after: Sequence[Step]) -> bool:
+    """Whether a tool was called again after its error, and then succeeded."""
+    own = [what for _, each, what in after if each == name]
+    return "call" in own and "success" in own[own.index("call") :]

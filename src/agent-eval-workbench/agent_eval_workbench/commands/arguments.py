@@ -116,6 +116,21 @@ def _calibrate(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, [BY_INPUT[name] for name in _CALIBRATION], paths=False)
 
 
+def _mutate(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "Exit codes: 0 measured, 1 below --min-score, 2 invalid files or settings, 3 nothing to mutate."
+    parser.add_argument("words", nargs="*", metavar="RESULTS CASE", help="as for `accept`; default: all cases")
+    parser.add_argument("--apply", action="store_true", help="write what would kill survivors to the configs")
+    parser.add_argument(
+        "--judges", action="store_true", help="ask judges, too (at most 200 times, or --max-judge-calls)"
+    )
+    parser.add_argument(
+        "--min-score", type=partial(_kappa, least=0), metavar="S", help="exit code 1 if the mutation score is lower"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="choose other mutants. Default: 0")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    add_settings(parser, [BY_INPUT[name] for name in ("exclude", *_CALIBRATION)], paths=False)
+
+
 def _flaky(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words",
@@ -183,11 +198,11 @@ def _scopes(text: str) -> tuple[str, ...]:
     return scopes
 
 
-def _kappa(text: str) -> float:
+def _kappa(text: str, least: int = -1) -> float:
     with contextlib.suppress(ValueError):
-        if -1 <= (value := float(text)) <= 1:
+        if least <= (value := float(text)) <= 1:
             return value
-    raise argparse.ArgumentTypeError(f"must be a number from -1 to 1, not {text!r}")
+    raise argparse.ArgumentTypeError(f"must be a number from {least} to 1, not {text!r}")
 
 
 _COMMANDS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
@@ -197,6 +212,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
     "flaky": _flaky,
     "export": _export,
     "migrate": _migrate,
+    "mutate": _mutate,
     "init": _init,
     "record": _record,
 }

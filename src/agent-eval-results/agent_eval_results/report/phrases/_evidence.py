@@ -51,6 +51,7 @@ def tool_rule_broken(kind: str, names: Mapping[str, int], count: int = 0) -> str
     tools = list(names)
     return {
         "before": f"{tools[-1]} was called before {tools[0]}",
+        "succeeds": f"an error of {tools[0]} was passed over: no later call of it succeeded",
         "success_before": f"{tools[-1]} was called before {tools[0]} had succeeded",
         "at_most": f"{tools[0]} was called more than {plural(count, 'time')}",
         "some_of": f"none of these was called: {', '.join(tools)}",

@@ -4,7 +4,8 @@ Pure functions of texts, below the gate and the report. No library reads all of 
 compares eight.
 """
 
+from agent_eval_scoring.criteria.facts._changing import changed
 from agent_eval_scoring.criteria.facts._fact import Fact, Kind
 from agent_eval_scoring.criteria.facts._reading import Comparison, Difference, compare, differences, facts_of
 
-__all__ = ["Comparison", "Difference", "Fact", "Kind", "compare", "differences", "facts_of"]
+__all__ = ["Comparison", "Difference", "Fact", "Kind", "changed", "compare", "differences", "facts_of"]

@@ -177,11 +177,11 @@ def _check_tool_rule(rule: Any) -> dict[str, Any]:
         limits = list(value.values()) if isinstance(value, Mapping) else []
         fits = len(limits) == 1 and type(limits[0]) is int and limits[0] >= 1 and _is_name(next(iter(value)))
     else:
-        fits = (kind == "some_of" and names and bool(value)) or (kind == "never" and _is_name(value))
+        fits = (kind == "some_of" and names and bool(value)) or (kind in ("never", "succeeds") and _is_name(value))
     if not fits:
         raise ValueError(
             'must be one of {"before": ["a", "b"]}, {"success_before": ["a", "b"]}, {"never": "a"}, '
-            '{"at_most": {"a": 2}} and {"some_of": ["a", "b"]}'
+            '{"at_most": {"a": 2}}, {"some_of": ["a", "b"]} and {"succeeds": "a"}'
         )
     return dict(rule)
 
@@ -200,6 +200,7 @@ _TOOL_RULES: dict[str, Any] = {
         "additionalProperties": {"type": "integer", "minimum": 1},
     },
     "some_of": {"type": "array", "items": _TOOL_NAME, "minItems": 1},
+    "succeeds": _TOOL_NAME,
 }
 ToolRule = Annotated[
     dict[str, Any],
