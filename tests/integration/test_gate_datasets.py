@@ -14,7 +14,7 @@ from gate_runs import Done, Repository
 from golden_files import check
 
 from agent_eval_scoring.core.content import model_message, text_of, user_message
-from agent_eval_scoring.evalset.models import SeededEvent
+from agent_eval_scoring.evalset.models import EvalCase, SeededEvent, SessionInput
 
 DATASET = f"{FOLDER}/datasets/basic-dataset.json"
 LENGTH = """\
@@ -96,17 +96,20 @@ def test_run__traces_are_the_agent(repository: Repository) -> None:
     assert "it is a dataset, not traces" in repository.gate("run", "--agent", f"recorded:{DATASET}", code=2).out
 
 
-PAST = [
+SAID = [
     SeededEvent(author="user", content=user_message("Do you have seats?")),
     SeededEvent(author="model", content=model_message("Yes.")),
 ]
+PAST = EvalCase(
+    eval_id="x", conversation=[], session_input=SessionInput(app_name="a", user_id="u", state={}, events=SAID)
+)
 
 
 @pytest.mark.parametrize("version", [REFERENCE, *(pytest.param(old, marks=pytest.mark.slow) for old in MATRIX[:2])])
 async def test_seeded_history__is_what_the_model_is_shown(version: str, tmp_path: Path) -> None:
     """In every version of google-adk, with the state of the case."""
     async with running("cinema", tmp_path, python=host_forks.command(adk_python(version))) as agent:
-        session = await agent.open(request(events=PAST, state={"tier": "gold"}))
+        session = await agent.open(request(case=PAST, state={"tier": "gold"}))
         turns = [await session.send(user_message(text), timeout=60) for text in ("And?", "Well?")]
         await session.close()
     check("golden_gate/datasets/seeded.txt", "".join(f"{text_of(turn.final_response)}\n" for turn in turns))

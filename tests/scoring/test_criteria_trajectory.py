@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_snake
 from recording_samples import recording
 from remark_samples import lines
 
+from agent_eval_agents.traces import Place
 from agent_eval_results.data.conversations import conversation_of
 from agent_eval_results.report.views.case import TurnView, rows
 from agent_eval_scoring.core.content import Content, FunctionCall, Part, model_message, user_message
@@ -47,7 +48,7 @@ from agent_eval_scoring.evalset.models.criterion_options import parse_match_type
 from agent_eval_scoring.evalset.models.schema import MatchType
 from agent_eval_workbench.authoring.expectation import NewTurn, accept_turn
 from agent_eval_workbench.sources.cases import eval_cases
-from agent_eval_workbench.sources.conversation import Conversation, Place
+from agent_eval_workbench.sources.conversation import Conversation
 
 # Equal calls, calls that contain others, and the alignment of lists of them.
 

@@ -159,5 +159,6 @@ class Driver:
     """Creates the agent without starting it. Imports what it needs: the registry is imported by every command."""
     refuse: Callable[[str, Path, str], Problem | None] = lambda source, root, origin: None
     """What is wrong with a source that the user named: the source, the root, and the option that names it."""
-    check: Callable[[str, Path, Sequence[LoadedFile]], list[Problem]] = lambda source, root, files: []
-    """What keeps an agent from answering eval files, found before anything runs: its source, the root, the files."""
+    check: Callable[[str, Path, Sequence[LoadedFile], int | None], list[Problem]] = lambda source, root, files, runs: []
+    """What keeps an agent from answering eval files, found before anything runs: its source, the root, the files, and
+    how many runs each case will have."""

@@ -17,7 +17,7 @@ from agent_eval_scoring.core.problem import Problem
 from agent_eval_scoring.core.recording import Failure
 from agent_eval_scoring.core.recording import Owner as Owner
 from agent_eval_scoring.evalset.metric_runner import MetricRunner
-from agent_eval_scoring.evalset.models import SeededEvent
+from agent_eval_scoring.evalset.models import EvalCase, SeededEvent
 
 Look = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 """Asks the host of a call what this would see now; see `look` in docs/host-protocol.md."""
@@ -108,8 +108,8 @@ class SessionRequest:
     user_id: str
     session_id: str | None = None
     state: Mapping[str, Any] = field(default_factory=dict)
-    events: Sequence[SeededEvent] = ()
-    """What was said before: appended to the new session. For drivers with `Driver.takes_state`."""
+    case: EvalCase | None = None
+    """The case: what was said before is appended to the new session; traces without ids are known by its messages."""
     place: Place | None = None
     """The run's concurrency slot. A driver may release it while the agent only waits to retry a model call."""
     turn_limit: float | None = None
@@ -120,6 +120,11 @@ class SessionRequest:
     """Whether a criterion reads the session's state. A driver that has it at hand gives it anyway."""
     isolated: bool = False
     """Run this session in its own process: it was in flight when another process died."""
+
+    @property
+    def events(self) -> Sequence[SeededEvent]:
+        """What was said before. For drivers with `Driver.takes_state`."""
+        return () if self.case is None else self.case.past
 
     @property
     def past(self) -> dict[str, list[dict[str, Any]]]:

@@ -5,7 +5,8 @@ A recording is one of these:
 - an eval set whose conversations hold an agent's answers, matched by eval id and turn;
 - a result of ADK (`.evalset_result.json`), matched by eval id, run and turn;
 - the recordings.jsonl.gz of an earlier run, matched by case id, run and turn. If the eval file has been moved since,
-  the eval set and the eval id identify the case.
+  the eval set and the eval id identify the case;
+- traces of any framework (docs/traces.md), matched by an attribute, the session's id, or the messages of the user.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from typing import IO, TYPE_CHECKING
 
 from agent_eval_agents.driver import Driver
 from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
+from agent_eval_agents.traces import Place, UnusableConversation
+from agent_eval_agents.traces.files import trace_files
+from agent_eval_agents.traces.matching import HINT, TracedRuns, ambiguities, read_traces, trace_ids
 from agent_eval_scoring.core.content import Content, text_of
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.masking import Masker
-from agent_eval_scoring.core.problem import Problem, Severity
+from agent_eval_scoring.core.problem import Problem, Severity, docs_page
 from agent_eval_scoring.core.recording import RECORDINGS, Recording, RunError
-from agent_eval_scoring.core.text import first_line, shorten
+from agent_eval_scoring.core.text import first_line, plural, shorten
 from agent_eval_scoring.evalset.models import EvalCase, LoadedFile
 
 if TYPE_CHECKING:
@@ -46,7 +50,8 @@ class RecordedAgent:
         """Reads nothing yet.
 
         Args:
-            source: An eval set, a recordings file (`.jsonl` or `.jsonl.gz`), or a directory that holds one.
+            source: An eval set, a recordings file (`.jsonl` or `.jsonl.gz`), or traces; or a directory that holds
+                recordings or traces.
             masker: Of what is recorded.
         """
         self._source = source
@@ -55,6 +60,7 @@ class RecordedAgent:
         self._spool: IO[bytes] | None = None
         self._index: dict[Key, tuple[int, int]] = {}
         self._eval_set = False
+        self._traces: TracedRuns | None = None
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -67,19 +73,22 @@ class RecordedAgent:
         Raises:
             AgentFailure: The recording is missing or unreadable.
         """
-        if self._spool is not None:
+        if self._spool is not None or self._traces is not None:
             return
         path = recording_file(self._source)
-        self._eval_set = not holds_runs(path)
-        self._spool = tempfile.TemporaryFile(prefix="agent-eval-")  # noqa: SIM115 - closed by close()
         try:
+            self._traces = traces_of(path, str(self._source))
+            if self._traces is not None:
+                return
+            self._eval_set = not holds_runs(path)
+            self._spool = tempfile.TemporaryFile(prefix="agent-eval-")  # noqa: SIM115 - closed by close()
             for keys, data in entries(path):
                 self._index |= dict.fromkeys(keys, (self._spool.tell(), len(data)))
                 self._spool.write(data)
         except UnusableRecording as error:
             await self.close()
             raise AgentFailure(
-                f"The recording {path} can't be used: {error}", kind=FailureKind.IMPORT, hint=error.hint
+                f"The recording {path} can't be used: {error.where}{error}", kind=FailureKind.IMPORT, hint=error.hint
             ) from error
 
     async def open(self, request: SessionRequest) -> Session:
@@ -89,6 +98,8 @@ class RecordedAgent:
             AgentFailure: The recording does not have that run.
         """
         case = f"case `{request.eval_id}`"
+        if self._traces is not None:
+            return self._traced(self._traces, request, case)
         keys: list[Key] = [(None, request.eval_id, request.run), (None, request.eval_id, None)]
         if not self._eval_set:
             case += f" of eval set `{request.eval_set_id}`, run {request.run + 1}"
@@ -124,8 +135,38 @@ class RecordedAgent:
             masker=self._masker,
         )
 
+    def _traced(self, traces: TracedRuns, request: SessionRequest, case: str) -> Session:
+        messages = () if request.case is None else request.case.user_texts
+        runs, _ = traces.of(request.case_id, request.eval_id, messages)
+        message, hint = "", None
+        if not runs:
+            message, hint = traces.nothing(messages)
+            message = f"The traces {traces.name} have {message}"
+        elif request.run >= len(runs):
+            message = f"The traces {traces.name} have {plural(len(runs), 'conversation')} of {case}, none for run "
+            message, hint = (
+                f"{message}{request.run + 1}",
+                f"Trace the agent more often, or set `num-runs` to {len(runs)}.",
+            )
+        elif not runs[request.run].content:
+            message, hint = runs[request.run].unusable
+            message = f"The traces {traces.name} have a conversation of {case} that can't be read: {message}"
+        if message:
+            raise AgentFailure(message, kind=FailureKind.NO_ANSWER, hint=hint)
+        run = runs[request.run]
+        content = json.loads(self._masker.json(run.content))
+        return _RecordedSession(
+            self._source,
+            case,
+            [Invocation.model_validate(turn) for turn in content["turns"]],
+            content["error"] and RunError.model_validate(content["error"]),
+            shows_tool_calls=run.shows_calls,
+            masker=self._masker,
+        )
+
     async def close(self) -> None:
         """Deletes the temporary file."""
+        self._traces = None
         if self._spool is not None:
             self._spool.close()
             self._spool = None
@@ -205,13 +246,16 @@ def _failure(error: RunError, unfinished: Invocation | None) -> AgentFailure:
     return failure
 
 
-def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -> list[Problem]:
+def check_recording(
+    recording: str, source: Path, files: Sequence[LoadedFile], runs: int | None = None
+) -> list[Problem]:
     """Reads a recording before anything runs, and finds the cases that can't be matched with it.
 
     Args:
         recording: The recording's name for messages.
-        source: An eval set, a recordings file, or a directory that holds one.
+        source: An eval set, a recordings file, traces, or a directory that holds one of them.
         files: The eval files that it answers.
+        runs: How many runs of each case there will be; None if that is unknown.
 
     Returns:
         One error if the recording can't be used. Otherwise one error for each case whose id is not in the recordings
@@ -220,11 +264,14 @@ def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -
     path = recording_file(source)
     recorded: dict[tuple[str, str], set[str]] = {}
     try:
+        if (traces := traces_of(path, recording)) is not None:
+            return [problem for file in files for problem in _check_traces(recording, traces, file, files, runs)]
         for [(set_id, eval_id, _), *own], _ in entries(path):
             recorded.setdefault((str(set_id), eval_id), set()).update(case_id for _, case_id, _ in own)
     except UnusableRecording as error:
         message = f"The recording {recording} can't be used: {error}."
-        return [Problem(code="recording-unusable", message=message, hint=error.hint)]
+        at, line = (None, None) if error.place is None else (error.place.file, error.place.line)
+        return [Problem(code="recording-unusable", message=message, hint=error.hint, file=at, line=line)]
     if not holds_runs(path):
         return []  # An eval set answers every case of the same eval id.
     requested: dict[tuple[str, str], dict[str, LoadedFile]] = {}
@@ -244,6 +291,33 @@ def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -
                 if case_id not in recorded_ids
             ]
     return problems
+
+
+def _check_traces(
+    recording: str, traces: TracedRuns, file: LoadedFile, files: Sequence[LoadedFile], runs: int | None
+) -> Iterator[Problem]:
+    """An error for each case that shares a conversation with another one, a warning about conversations without use."""
+    every = {f"{one.path}:{case.eval_id}": (case.eval_id, case.user_texts) for one in files for case in one.cases}
+    own = {case_id: case for case_id, case in every.items() if case_id.startswith(f"{file.path}:")}
+    for case_id, reason in ambiguities(traces, every):
+        if case_id in own:
+            yield Problem(
+                code="recording-ambiguous",
+                message=f"The traces {recording} can't be matched with the case `{own[case_id][0]}`: {reason}.",
+                hint=HINT,
+                file=file.path,
+            )
+    for case_id, (eval_id, messages) in own.items():
+        matched, _ = traces.of(case_id, eval_id, messages)
+        if runs is not None and len(matched) > runs:
+            yield Problem(
+                severity=Severity.WARNING,
+                code="recording-unused",
+                message=f"The traces {recording} have {len(matched)} conversations of the case `{eval_id}`, of which "
+                f"{plural(len(matched) - runs, 'is', 'are')} not evaluated: {trace_ids(matched[runs:])}.",
+                hint=f"Set `num-runs` to {len(matched)}.",
+                file=file.path,
+            )
 
 
 def _ambiguous(recording: str, file: LoadedFile, key: tuple[str, str], candidates: Sequence[str]) -> Problem:
@@ -269,14 +343,14 @@ def _turns(data: bytes) -> list[Invocation]:
 def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     """See `Driver.refuse`."""
     path = root / source
-    if source and (path.is_file() or (path / RECORDINGS).is_file()):
+    if source and (path.is_file() or (path / RECORDINGS).is_file() or (path.is_dir() and trace_files(path))):
         return None
     wrong = "is not a regular file" if source and path.exists() else "does not exist"
-    wrong = f"holds no {RECORDINGS}" if source and path.is_dir() else wrong
+    wrong = f"holds no {RECORDINGS} and no traces" if source and path.is_dir() else wrong
     return Problem(
         code="recording-not-found",
         message=f"{origin} names the recording {source or '(nothing)'}, which {wrong}",
-        hint="Write `recorded:FILE`, where FILE is an eval set or an output directory of an earlier run.",
+        hint="Write `recorded:FILE`, where FILE is an eval set, traces, or an output directory of an earlier run.",
     )
 
 
@@ -287,7 +361,7 @@ DRIVER = Driver(
     repeatable=False,
     create=lambda spec: RecordedAgent(spec.context.root / spec.source, spec.context.masker),
     refuse=_refuse,
-    check=lambda source, root, files: check_recording(source, root / source, files),
+    check=lambda source, root, files, runs: check_recording(source, root / source, files, runs),
 )
 
 
@@ -301,17 +375,44 @@ written as an eval id without an eval set. The results of ADK have an eval id an
 class UnusableRecording(AgentEvalError):
     """A file that is not a recording, or can't be read. The message is a clause without a full stop."""
 
-    def __init__(self, message: str, hint: str | None = None) -> None:
+    def __init__(self, message: str, hint: str | None = None, place: Place | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+        self.place = place
+
+    @property
+    def where(self) -> str:
+        """File and line for a message; "" if they are unknown."""
+        return f"{self.place.file}:{self.place.line}: " if self.place is not None and self.place.line else ""
 
 
-_HINT = "`recorded:FILE` takes an eval set, a result of ADK, or the output directory of an earlier run."
+_HINT = "`recorded:FILE` takes an eval set, a result of ADK, traces, or the output directory of an earlier run."
 
 
 def recording_file(source: Path) -> Path:
-    """The file of a recording that may be named by its directory."""
-    return source / RECORDINGS if source.is_dir() else source
+    """The file of a recording that may be named by its directory, or the directory of traces."""
+    return source / RECORDINGS if source.is_dir() and (source / RECORDINGS).exists() else source
+
+
+def traces_of(path: Path, name: str) -> TracedRuns | None:
+    """The conversations of traces; None for any other recording.
+
+    Raises:
+        UnusableRecording: They can't be read.
+    """
+    try:
+        traces = read_traces(path, name)
+    except UnusableConversation as error:
+        raise UnusableRecording(first_line(str(error), 500).rstrip("."), error.hint, error.place) from error
+    except OSError as error:
+        raise UnusableRecording(first_line(error.strerror or str(error), 500).rstrip("."), _HINT) from error
+    except ValueError as error:
+        raise UnusableRecording(first_line(str(error), 500).rstrip("."), "Name a part of the traces.") from error
+    if traces is not None and not traces.runs:
+        raise UnusableRecording(
+            "its spans have no turn of an agent", f"{docs_page('traces')} names the spans that are read."
+        )
+    return traces
 
 
 def holds_runs(path: Path) -> bool:

@@ -78,11 +78,10 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
         everything=everything,
         stateless={f"server:{name}" for name, server in settings.servers.items() if server.protocol == "a2a"},
         ignore_state="ignore-state" in settings.remote_sessions,
+        runs=settings.num_runs,
     )
-    if settings.agent is None:
-        notices = agent_as_path(settings.root, settings.paths)
-        choices = dataclasses.replace(choices, problems=(*choices.problems, *notices))
-    return suite, choices
+    notices = agent_as_path(settings.root, settings.paths) if settings.agent is None else ()
+    return suite, dataclasses.replace(choices, problems=(*choices.problems, *notices))
 
 
 def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:

@@ -352,7 +352,7 @@ class Execution:
                 user_id=user_id,
                 session_id=session_id,
                 state=state,
-                events=planned.given.past,
+                case=planned.given,
                 place=place,
                 turn_limit=min(self.limits.turn_timeout, self.limits.case_timeout),
                 isolated=isolated,

@@ -36,7 +36,7 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     return None
 
 
-def shared_state(source: str, root: Path, files: Sequence[LoadedFile]) -> list[Problem]:
+def shared_state(source: str, root: Path, files: Sequence[LoadedFile], runs: int | None) -> list[Problem]:
     """Notices about cases whose state all sessions of the server share; see `Driver.check`."""
     problems = []
     for file in files:

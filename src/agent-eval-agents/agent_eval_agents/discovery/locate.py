@@ -70,6 +70,7 @@ def choose_agents(
     everything: Callable[[], Sequence[str]] | None = None,
     stateless: Collection[str] = (),
     ignore_state: bool = False,
+    runs: int | None = None,
 ) -> AgentChoices:
     """Selects the agent of every file.
 
@@ -90,13 +91,14 @@ def choose_agents(
         stateless: Agents, by their names, whose sessions can't begin with a state, in addition to those of drivers that
             say so.
         ignore_state: Run cases without their state if their agent can't begin with one.
+        runs: How many runs of each case there will be; None if that is unknown.
 
     Returns:
         The choices, and a problem for each group of files without an agent or with several.
     """
     choices = _choose(root, files, explicit, mapping or {}, everything)
     shared = _shared_set_ids(choices, files)
-    agent_problems = _check_agents(root, choices, files)
+    agent_problems = _check_agents(root, choices, files, runs)
     lost_states = _without_state(choices, files, stateless, ignored=ignore_state)
     return AgentChoices(
         by_file=choices.by_file,
@@ -247,7 +249,7 @@ def _shared_set_ids(choices: AgentChoices, files: Sequence[LoadedFile]) -> list[
     return problems
 
 
-def _check_agents(root: Path, choices: AgentChoices, files: Sequence[LoadedFile]) -> list[Problem]:
+def _check_agents(root: Path, choices: AgentChoices, files: Sequence[LoadedFile], runs: int | None) -> list[Problem]:
     """Problems that the drivers of the agents find with the files."""
     files_of: dict[str, list[LoadedFile]] = {}
     for file in files:
@@ -257,7 +259,7 @@ def _check_agents(root: Path, choices: AgentChoices, files: Sequence[LoadedFile]
     return [
         problem
         for agent, its_files in files_of.items()
-        for problem in choice_of[agent].driver.check(choice_of[agent].source, root, its_files)
+        for problem in choice_of[agent].driver.check(choice_of[agent].source, root, its_files, runs)
     ]
 
 

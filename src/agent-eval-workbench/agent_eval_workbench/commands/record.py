@@ -18,6 +18,7 @@ from agent_eval.settings import Settings
 from agent_eval_agents.fingerprints import DEFAULT_APP_NAME, DEFAULT_USER_ID
 from agent_eval_agents.protocol import AgentFailure
 from agent_eval_agents.sandbox import AgentNotEnded, secrets_in
+from agent_eval_agents.traces import Place
 from agent_eval_scoring.core.content import Content
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import docs_page, has_error
@@ -55,7 +56,7 @@ from agent_eval_workbench.recording.stored import (
 )
 from agent_eval_workbench.recording.target import USER_ID, Refused, Target, error, open_target, split_name, write_target
 from agent_eval_workbench.sources.cases import CaseForm
-from agent_eval_workbench.sources.conversation import Conversation, Place
+from agent_eval_workbench.sources.conversation import Conversation
 
 _SOURCE = "record-source"
 _WAYS = (

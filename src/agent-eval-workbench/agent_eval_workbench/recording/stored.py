@@ -16,9 +16,10 @@ from pydantic import BaseModel, ValidationError
 
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, unpack
 from agent_eval_agents.fingerprints import DEFAULT_APP_NAME
+from agent_eval_agents.traces.files import bounded
 from agent_eval_results import FILES
 from agent_eval_scoring.core.content import Content, text_of, user_message
-from agent_eval_scoring.core.files import MAX_SETTINGS, open_regular, read_lines, read_regular
+from agent_eval_scoring.core.files import MAX_RESULTS, MAX_SETTINGS, open_regular, read_lines, read_regular
 from agent_eval_scoring.core.masking import MASK, Masker
 from agent_eval_scoring.core.problem import Problem, Severity, docs_page, has_error
 from agent_eval_scoring.core.selectors import matches
@@ -28,7 +29,7 @@ from agent_eval_scoring.evalset.json import Document, parse_value
 from agent_eval_scoring.evalset.models import EvalCase
 from agent_eval_workbench.recording.target import USER_ID, Refused, error
 from agent_eval_workbench.sources.conversation import Conversation
-from agent_eval_workbench.sources.reading import Source, bounded, has_events_only, read_source, read_value
+from agent_eval_workbench.sources.reading import Source, has_events_only, read_source, read_value
 
 _CODE = "record-source"
 _CHOOSE = "Choose with --session ID, --session latest, or --session all."
@@ -142,7 +143,7 @@ def _stored_sessions(path: Path) -> dict[str, Mapping[str, Any]]:
     if not file.is_file() or not (path.is_dir() or path.name == FILES["recordings-file"]):
         return {}
     try:
-        stored = map(json.loads, bounded(read_lines(file)))
+        stored = map(json.loads, bounded(read_lines(file), MAX_RESULTS))
         return {str(line["case_id"]): line["case"].get("session_input") or {} for line in stored}
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as problem:
         hint = "Run the cases again, or remove this file: the cases then begin without a state."

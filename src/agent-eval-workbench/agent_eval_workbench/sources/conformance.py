@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from agent_eval_agents.traces import Place, UnusableConversation
 from agent_eval_scoring.core.content import Content, text_of
 from agent_eval_scoring.core.files import read_regular
 from agent_eval_scoring.core.problem import Problem, Severity
-from agent_eval_workbench.sources.conversation import Conversation, Place, UnusableConversation
+from agent_eval_workbench.sources.conversation import Conversation
 from agent_eval_workbench.sources.sessions import conversation_of, is_session, session_of
 
 SPEC = "spec.yaml"

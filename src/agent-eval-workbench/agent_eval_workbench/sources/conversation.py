@@ -1,4 +1,4 @@
-"""A conversation read from a source, the place where it was read, and its turns from the events of a session."""
+"""A conversation read from a source, and its turns from the events of a session."""
 
 from __future__ import annotations
 
@@ -11,43 +11,10 @@ from pydantic import ValidationError
 from agent_eval_agents.adk.events import MalformedEvent, answered_agent, to_invocation
 from agent_eval_agents.adk_rest import normalised
 from agent_eval_agents.messages import TurnFacts
+from agent_eval_agents.traces import Place, UnusableConversation
 from agent_eval_scoring.core.content import Content
-from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.problem import Problem, Severity
-from agent_eval_scoring.core.text import first_line
-from agent_eval_scoring.evalset.json import Document, JsonPath
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """A place in a source: a value of a JSON file, a line of JSON Lines, or a row of a database."""
-
-    file: str
-    document: Document | None = None
-    path: JsonPath = ()
-    line: int | None = None
-    """The line of JSON Lines, from 1."""
-    row: str = ""
-    """E.g. ``row 3 of the table `events` ``; "" outside of a database."""
-
-    def problem(self, severity: Severity, code: str, message: str, hint: str | None = None) -> Problem:
-        """A problem with what is at this place."""
-        message = first_line(message, 500)
-        if self.document is not None and self.line is None:
-            return self.document.problem(severity, code, message, path=self.path, hint=hint)
-        if self.row:
-            message = f"{self.row[0].upper()}{self.row[1:]}: {message}"
-        return Problem(severity=severity, code=code, message=message, hint=hint, file=self.file, line=self.line)
-
-
-class UnusableConversation(AgentEvalError):
-    """A conversation that can't become a case. The others of its source can."""
-
-    def __init__(self, place: Place, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.place = place
-        self.hint = hint
 
 
 @dataclass(frozen=True, kw_only=True)

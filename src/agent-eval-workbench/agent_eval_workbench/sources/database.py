@@ -9,13 +9,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from agent_eval_agents.traces import Place, UnusableConversation
+from agent_eval_agents.traces.spans import Span
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.files import MAX_RESULTS, open_regular
 from agent_eval_scoring.core.problem import Problem, Severity
 from agent_eval_scoring.evalset.json import parse_value
-from agent_eval_workbench.sources.conversation import Place, StoredEvent, UnusableConversation, stored_event
+from agent_eval_workbench.sources.conversation import StoredEvent, stored_event
 from agent_eval_workbench.sources.sessions import StoredSession
-from agent_eval_workbench.sources.spans import Span
 
 MAGIC = b"SQLite format 3\0"
 """The first bytes of a database (https://www.sqlite.org/fileformat.html)."""
@@ -175,13 +176,14 @@ def spans(connection: sqlite3.Connection, file: str) -> Iterator[Span]:
         name, start = row["name"], row["start_time_unix_nano"]
         if not isinstance(name, str) or not isinstance(start, int):
             raise UnusableConversation(place, "The span has no name or no start time.")
-        parent = row["parent_span_id"]
+        parent, end = row["parent_span_id"], row["end_time_unix_nano"] if "end_time_unix_nano" in row.keys() else None  # noqa: SIM118
         yield Span(
             name=name,
             span_id=str(row["span_id"]),
             trace_id=str(row["trace_id"]),
             parent_id=None if parent is None else str(parent),
             start=start,
+            end=end if isinstance(end, int) else start,
             attributes=attributes,
             place=place,
         )

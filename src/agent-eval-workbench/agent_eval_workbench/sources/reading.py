@@ -8,20 +8,24 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from agent_eval_agents.traces import Place, UnusableConversation
+from agent_eval_agents.traces.conversations import APP, USER, TracedConversation, conversations_of
+from agent_eval_agents.traces.files import bounded, items, json_lines
+from agent_eval_agents.traces.spans import Span, is_otlp, is_span, spans_of
 from agent_eval_results import FILES
 from agent_eval_scoring.core.files import MAX_RESULTS, MAX_TEXT, open_regular
 from agent_eval_scoring.core.problem import Problem, Severity, has_error
 from agent_eval_scoring.core.text import first_line
 from agent_eval_scoring.evalset.adk_results import adk_result_value
-from agent_eval_scoring.evalset.json import Document, parse_document, read_document
+from agent_eval_scoring.evalset.json import Document, read_document
 from agent_eval_workbench.sources.conformance import conversation_of_spec, specs_below
-from agent_eval_workbench.sources.conversation import Conversation, Place, UnusableConversation
+from agent_eval_workbench.sources.conversation import Conversation, until_last_answer
 from agent_eval_workbench.sources.database import (
     MAGIC,
     SPAN_COLUMNS,
@@ -41,8 +45,6 @@ from agent_eval_workbench.sources.sessions import (
     is_session,
     session_of,
 )
-from agent_eval_workbench.sources.spans import Span, is_otlp, is_span, listed_span, otlp_spans
-from agent_eval_workbench.sources.traces import conversation_of_trace, sessions_of
 
 _GZIP = b"\x1f\x8b"
 SESSION_DATABASE = Path(".adk", "session.db")
@@ -121,26 +123,12 @@ def read_recordings(compressed: BinaryIO, name: str, state_scopes: Sequence[str]
     """
     try:
         with gzip.open(compressed) as file:
-            values = list(_json_lines(bounded(file), name))
+            values = list(json_lines(bounded(file, MAX_RESULTS), name))
     except (OSError, EOFError, zlib.error, ValueError) as error:
         message = f"It is damaged: {first_line(str(error))}."
         problem = Problem(code="source-unreadable", message=message, file=name)
         return Source(kind="the recordings of a run", conversations=(), problems=(problem,))
     return _of_values(values, name, state_scopes)
-
-
-def bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines, as long as they are not more than a decompressed file may have.
-
-    Raises:
-        ValueError: They are more.
-    """
-    left = MAX_RESULTS
-    for line in lines:
-        left -= len(line)
-        if left < 0:
-            raise ValueError(f"it has more than {MAX_RESULTS // 1_000_000:,} MB")
-        yield line
 
 
 def read_value(document: Document, state_scopes: Sequence[str] = ()) -> Source | None:
@@ -177,17 +165,8 @@ def _lines(path: Path, name: str) -> list[tuple[Any, Place]] | None:
         if not _is_object(file.readline()) or not (rest := file.read(1)):
             return None
         file.seek(0)
-        values = list(_json_lines(file, name))
+        values = list(json_lines(file, name))
     return values if rest else None
-
-
-def _json_lines(lines: Iterable[bytes], name: str) -> Iterator[tuple[Any, Place]]:
-    """The values of JSON Lines with their places; for a line that is not JSON, its problem."""
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            document, problems = parse_document(line, name)
-            place = Place(file=name, document=document, line=number)
-            yield (problems[0] if document is None else document.value), place
 
 
 def _is_object(line: bytes) -> bool:
@@ -221,11 +200,8 @@ def _items(value: Any, place: Place) -> Iterator[tuple[Any, Place]]:
     """The items of a list, or the value itself."""
     if isinstance(value, str) and (inside := adk_result_value(value)) is not None:
         yield inside, Place(file=place.file)
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield item, replace(place, path=(*place.path, number))
     else:
-        yield value, place
+        yield from items(value, place)
 
 
 _Values = list[tuple[Any, Place]]
@@ -253,23 +229,44 @@ def _from_stored(stored: Iterable[StoredSession | Problem], scopes: Sequence[str
     return result
 
 
-def _from_spans(values: Iterable[Span]) -> _Read:
+def _from_traces(values: _Values, _: Sequence[str]) -> _Read:
+    return _from_spans(lambda: spans_of(values))
+
+
+def _from_spans(read: Callable[[], Iterable[Span]]) -> _Read:
     try:
-        traced, problems = sessions_of(values)
+        traced = conversations_of(read())
     except UnusableConversation as error:
         return [], [error.place.problem(Severity.ERROR, "source-malformed", str(error), error.hint)]
-    result: _Read = [], problems
-    for session in traced:
-        _add(result, lambda session=session: conversation_of_trace(session))
+    result: _Read = [], []
+    for conversation in traced:
+        _add(result, lambda conversation=conversation: _conversation_of_trace(conversation))
     return result
 
 
-def _from_otlp(values: _Values, _: Sequence[str]) -> _Read:
-    return _from_spans(span for value, place in values for span in otlp_spans(value, place))
+def _conversation_of_trace(traced: TracedConversation) -> tuple[Conversation, list[Problem]]:
+    """The conversation without last turns that failed or have no answer.
 
-
-def _from_span_list(values: _Values, _: Sequence[str]) -> _Read:
-    return _from_spans(listed_span(value, place) for value, place in values)
+    Raises:
+        UnusableConversation: A turn has no recorded contents, or no answer although it is not the last.
+    """
+    name = f"Session `{traced.session_id}`"
+    read, raised = traced.read()
+    turns, problems = until_last_answer(read, name, traced.place)
+    if raised is not None:
+        message = f"The last turn of {name[0].lower()}{name[1:]} failed; it is left out."
+        problems.append(traced.place.problem(Severity.NOTICE, "source-turn-skipped", message))
+    return (
+        Conversation(
+            session_id=traced.session_id,
+            turns=turns,
+            started_at=turns[0].creation_timestamp,
+            place=traced.place,
+            app_name=traced.attribute(APP),
+            user_id=traced.attribute(USER),
+        ),
+        problems,
+    )
 
 
 def _from_results(values: _Values, scopes: Sequence[str]) -> _Read:
@@ -292,8 +289,7 @@ def _from_recordings(values: _Values, _: Sequence[str]) -> _Read:
 _KINDS = (
     ("the recording of a run", is_recording, _from_recordings),
     ("an eval set result of ADK", lambda value: adk_result_value(value) is not None, _from_results),
-    ("a trace in OTLP JSON", is_otlp, _from_otlp),
-    ("a span", is_span, _from_span_list),
+    ("a trace", lambda value: is_otlp(value) or is_span(value), _from_traces),
     ("a session of ADK", is_session, _from_sessions),
 )
 
@@ -303,7 +299,7 @@ def _read_database(path: Path, name: str, scopes: Sequence[str]) -> Source:
     try:
         with opened(path) as connection:
             if columns(connection, "spans") >= SPAN_COLUMNS:
-                return _source("a span database of ADK", _from_spans(spans(connection, name)), name)
+                return _source("a span database of ADK", _from_spans(lambda: spans(connection, name)), name)
             return _source(kind, _from_stored(sessions(connection, name), scopes), name)
     except UnreadableDatabase as error:
         problem = Problem(code="source-unreadable", message=str(error), file=name)

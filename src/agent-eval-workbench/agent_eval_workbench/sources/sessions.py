@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
+from agent_eval_agents.traces import Place, UnusableConversation
 from agent_eval_results import Recording
 from agent_eval_scoring.core.problem import Problem, Severity
 from agent_eval_scoring.core.text import plural
@@ -16,9 +17,7 @@ from agent_eval_scoring.evalset.adk_results import AdkCaseResult
 from agent_eval_workbench.sources.conversation import (
     NODE_OUTPUT,
     Conversation,
-    Place,
     StoredEvent,
-    UnusableConversation,
     stored_event,
     turns_of,
     until_last_answer,

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from agent_eval_scoring.core.content import Content
+from agent_eval_scoring.core.content import Content, text_of
 from agent_eval_scoring.core.invocation import Invocation, Rubric
 from agent_eval_scoring.core.problem import Problem, Severity
 from agent_eval_scoring.core.wire import WireModel
@@ -111,6 +111,11 @@ class EvalCase(WireModel):
     def expected_state(self) -> dict[str, Any]:
         """What is expected of the session's state at the end; not of keys that last for one turn."""
         return {key: value for key, value in (self.final_session_state or {}).items() if not key.startswith("temp:")}
+
+    @property
+    def user_texts(self) -> list[str]:
+        """What the user says in each fixed turn; empty for a scenario."""
+        return [text_of(turn.user_content).strip() for turn in self.conversation or ()]
 
     @property
     def past(self) -> Sequence[SeededEvent]:
