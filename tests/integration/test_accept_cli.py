@@ -184,6 +184,7 @@ def test_accept_all__changes_only_the_case_that_failed(repository: Repository) -
     check("golden_accept/all.txt", shell.text)
 
 
+@pytest.mark.slow
 def test_accept__what_it_takes_and_what_it_refuses(repository: Repository) -> None:
     accept = (shell := Transcript(repository)).accept
     results = repository.root / RESULTS
@@ -370,6 +371,7 @@ def reviewed(repository: Repository, keys: Sequence[str], *, columns: int = 100,
     return f"{terminal.text.replace(str(repository.root), 'FOLDER').strip()}\n\n{texts(repository)}"
 
 
+@pytest.mark.slow
 def test_review__what_it_shows(repository: Repository) -> None:
     """Each key is pressed in the first one; any other key shows the help, and an arrow key and Enter do nothing."""
     said = "# Every key\n\n"

@@ -7,6 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 from adk_envs import adk_python
 from evalset_samples import loaded
 
@@ -143,6 +144,7 @@ def choice(root: Path, explicit: str | None) -> str:
     return str(choices.problems)
 
 
+@pytest.mark.slow
 def test_layouts__what_adk_loads_the_gate_finds_and_loads(tmp_path: Path) -> None:
     jobs: dict[str, dict[str, list[str]]] = {}
     for number, (layout, (files, name, spellings)) in enumerate(LAYOUTS.items()):

@@ -149,6 +149,7 @@ async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.close()
 
 
+@pytest.mark.slow
 async def test_blame__by_status_by_connection_and_by_time(tmp_path: Path) -> None:
     shown: dict[str, list[str]] = {}
     with serving() as server:

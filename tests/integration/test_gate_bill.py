@@ -94,6 +94,7 @@ def test_bill__parts_share_the_budget_and_the_merge_adds_up(dice: Repository) ->
     assert spent(dice.gate("merge", "parts", "--max-cost", "24", code=0)) == "$24.0 is spent"
 
 
+@pytest.mark.slow
 def test_bill__money_that_runs_out_on_the_base_branch_fails_nothing(dice: Repository) -> None:
     in_pull_request(dice, case_5="It is 9.")
     compared = ("--base-ref", "main", "--baseline", "rerun", "--concurrency", "1", "--max-cost")

@@ -73,6 +73,7 @@ LIMITS: list[tuple[dict[str, Any], int]] = [
 ]
 
 
+@pytest.mark.slow
 def test_run__thresholds_of_metrics_that_are_code(repository: Repository) -> None:
     repository.agent("cinema")
     for limits, exit_code in LIMITS:

@@ -173,6 +173,7 @@ CHANGES: Mapping[str, tuple[str, str, str]] = {
 """What happens to agents after they were recorded, by their names: a file, what is replaced in it, and by what."""
 
 
+@pytest.mark.slow
 def test_changes__are_never_green_from_the_tape(repository: Repository) -> None:
     shutil.copy(FIXTURES / "scripted_model.py", repository.root)
     for name in (*CHANGES, "no_tape"):
@@ -338,6 +339,7 @@ def judged(shops: Repository) -> Iterator[Callable[..., Done]]:
         yield lambda _, *arguments: gate(shops, *arguments, *asked, AGENT_EVAL_JUDGE_API_KEY=KEY)
 
 
+@pytest.mark.slow
 def test_a_judge_that_answers_nobody__costs_no_call_that_is_paid_for(
     shops: Repository, judged: Callable[..., Done]
 ) -> None:
@@ -418,6 +420,7 @@ def test_merge__takes_no_live_run_into_a_replayed_case(shops: Repository) -> Non
     assert merged.report.pass_rates == [], "one run says nothing about another one"
 
 
+@pytest.mark.slow
 def test_judges__reply_as_in_the_chosen_run(shops: Repository) -> None:
     """Also where that run was not the first one, in parts, and beside an agent whose answers are in a file."""
     criteria = {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": {"num_samples": 3}}}
@@ -464,6 +467,7 @@ def test_all_runs_of_recorded_answers_are_scored__beside_cases_that_are_replayed
     assert (alone.code, merged.code, log(shops)) == (1, 1, [])
 
 
+@pytest.mark.slow
 def test_missing_live__without_a_key_judges_reply_from_the_tape_and_nothing_runs_that_they_could_not_judge(
     shops: Repository,
 ) -> None:

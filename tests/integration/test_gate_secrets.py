@@ -6,6 +6,7 @@ import base64
 import gzip
 from pathlib import Path
 
+import pytest
 import secret_samples
 from adk_envs import adk_python
 from gate_runs import Done, Repository
@@ -72,6 +73,7 @@ def leaks(done: Done, *texts: str) -> set[str]:
     return {name for name, data in read.items() if any(part in data for part in parts)}
 
 
+@pytest.mark.slow
 def test_secrets__are_in_no_file_of_a_run_in_no_spelling(repository: Repository) -> None:
     repository.agent("counted")
     root = repository.root

@@ -94,6 +94,7 @@ def test_outcomes__each_status_of_a_case_has_its_own(pytester: pytest.Pytester, 
     assert (root / "agent-eval-results/results.json").exists()
 
 
+@pytest.mark.slow
 def test_outcomes__without_a_judge_key_nothing_is_green(pytester: pytest.Pytester, root: Path) -> None:
     """A case that needs a judge is skipped, one that needs it besides other criteria is an error of the setup."""
     write_evals(root, "plain.test.json", {"plain": ["lamp"]})

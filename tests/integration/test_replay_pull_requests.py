@@ -147,6 +147,7 @@ def forks(lab: Lab) -> Forks:
     return Forks(lab=lab)
 
 
+@pytest.mark.slow
 def test_forks__are_green_only_if_they_ask_nothing_new_and_forge_no_tape(forks: Forks) -> None:
     lab, pull = forks.lab, forks.pull
     name, tape = tape_of(lab, "lamp_on")
@@ -174,6 +175,7 @@ def test_forks__are_green_only_if_they_ask_nothing_new_and_forge_no_tape(forks: 
     check("golden_gate/forks.txt", "".join(forks.story))
 
 
+@pytest.mark.slow
 def test_forks__whose_answers_are_worse_are_regressions(forks: Forks) -> None:
     lab, pull = forks.lab, forks.pull
     hook = "after_model_callback=lambda callback_context, llm_response: shout(llm_response))"

@@ -493,6 +493,9 @@ POLICIES = [
     *(f"{of}alpha = 0.2\n" for of in (OF_SAFETY, OF_CASES)),
     # A metric is tested when an entry asks for it.
     *(f"{OF_SAFETY}{says}\n" for says in ("threshold = 0.2", "blocking = true", "blocking = false")),
+    # Whether a case may say something else is asked of cases.
+    f'[[policy]]\nchanged-facts = "block"\n{OF_CASES}alpha = 0.1\n',
+    f'[[policy]]\nchanged-facts = "block"\n{OF_CASES}changed-facts = "inform"\n',
     "[[policy]]\nblocking = true\n",
     f"[[policy]]\nblocking = false\n{OF_CASES}blocking = true\n",
 ]
@@ -504,6 +507,7 @@ def test_policy__what_holds_for_a_case_and_its_metrics() -> None:
         reader = PolicyReader(valid_policy(policy))
         entries = reader.of_case("evals/a.test.json", "lamp_on")
         page += [policy, f"-> the case: {'blocks' if reader.blocks(entries) else 'informs'}"]
+        page += ["-> may not say something else"] * reader.holds_facts(entries)
         page += [f"-> {metric}: {facts_of(reader.metric(metric, entries))}" for metric in (MATCH, SAFETY, "pass")]
     check("golden_policies.txt", "\n".join(page) + "\n")
 

@@ -211,6 +211,8 @@ POLICIES = (
     f'{ENTRY}max-drop = "0.05"',
     f"{ENTRY}blocking = 1",
     f'{ENTRY}direction = "down"',
+    "[[policy]]\nchanged-facts = true",
+    f'{ENTRY}changed-facts = "block"',
     f"{ENTRY}cases = []\nalpha = 0.1",
     f'{ENTRY}cases = ["a", 1]\nalpha = 0.1',
     f'{ENTRY}cases = "!"\nalpha = 0.1',

@@ -54,6 +54,8 @@ class Compared:
     """The base branch's runs of today."""
     agents: Mapping[str, str] = field(default_factory=dict)
     """The head's agents by eval file."""
+    facts: Verdict | None = None
+    """On the cases that may not answer otherwise than on the base branch; None if none does."""
 
 
 def choose_mode(
@@ -112,6 +114,8 @@ def evaluate(
         parts.append(
             _by_thresholds(cases, blocks) if asked or base_outage is None else _undecided(cases, blocks, base_outage)
         )
+    if compared is not None and compared.facts is not None:
+        parts.append(compared.facts)
     if rules:
         parts.append(Verdict(value="failed", reasons=tuple(rules)))
     verdict = _worst(parts, mode)

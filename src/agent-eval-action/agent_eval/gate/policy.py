@@ -51,6 +51,8 @@ class PolicyEntry:
     """False: reported, never a reason to fail."""
     direction: Direction | None = None
     """Which way is better; for metrics without a threshold of their own."""
+    changed_facts: Literal["inform", "block"] | None = None
+    """Whether a case that answers otherwise than on the base branch, also when run again, blocks."""
     line: int | None = None
     """Its line in agent-eval.toml, 1-based."""
 
@@ -172,12 +174,19 @@ class PolicyReader:
         """Whether a case may fail the gate at all."""
         return self.metric(PASS_METRIC, entries).blocking
 
+    def holds_facts(self, entries: CaseEntries) -> bool:
+        """Whether a case may not answer otherwise than on the base branch; for a renamed one by either name."""
+        said = ([self._policy.entries[number].changed_facts for number in own] for own in entries)
+        return any(next((word for word in reversed(words) if word), "inform") == "block" for words in said)
+
     def loosened(self, file: str, eval_id: str, metrics: Iterable[str]) -> bool:
         """Whether a renamed case would have a looser policy by its new name alone."""
         entries = self.of_case(file, eval_id)
         alone = (self._by_name(file, eval_id),)
-        return (self.quarantine(file, eval_id) is None and self._quarantine_by_name(file, eval_id) is not None) or any(
-            self.metric(name, entries) != self.metric(name, alone) for name in (PASS_METRIC, *metrics)
+        return (
+            (self.quarantine(file, eval_id) is None and self._quarantine_by_name(file, eval_id) is not None)
+            or any(self.metric(name, entries) != self.metric(name, alone) for name in (PASS_METRIC, *metrics))
+            or self.holds_facts(entries) != self.holds_facts(alone)
         )
 
     def _names(self, file: str, eval_id: str) -> list[tuple[str, str]]:

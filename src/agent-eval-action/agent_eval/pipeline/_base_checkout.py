@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from agent_eval_scoring.core.text import first_line
 if TYPE_CHECKING:
     from agent_eval.runner import Journal, Plan
     from agent_eval.settings import Settings
-    from agent_eval_results import AgentTree, CaseReport, FileReport, RunReport
+    from agent_eval_results import AgentTree, CaseReport, FileReport, Recording, RunReport
 
 _ACCOUNT = "agent-base"
 """Account of the base's agent. No machine has it, so the agent gets a uid of its own: processes of one user can kill
@@ -51,6 +51,7 @@ class BaseCheckout:
     _worktree: BaseWorktree | None = None
     _checkout: Checkout | None = None
     _plan: Plan | None = None
+    _journal: Journal | None = None
 
     @contextlib.asynccontextmanager
     async def worktree(self, git: Git, commit: str, *, remote: Remote | None = None) -> AsyncIterator[BaseWorktree]:
@@ -124,6 +125,18 @@ class BaseCheckout:
             agents=self.agents,
         )
 
+    def recordings(self) -> Callable[[str], list[Recording]]:
+        """Returns its runs so far of a case, by the head's id."""
+        journal, by_case = self._journal, dict[str, list[str]]()
+        for run_id in dict.fromkeys(self._checkout.run_ids if self._checkout is not None else ()):
+            by_case.setdefault(run_id.rpartition("#")[0], []).append(run_id)
+
+        def of(case_id: str) -> list[Recording]:
+            recorded = (journal.recording(each) for each in by_case.get(case_id, ())) if journal is not None else ()
+            return [each for each in recorded if each is not None]
+
+        return of
+
     @property
     def agents(self) -> list[AgentTree]:
         """What its agents are; empty until one has started."""
@@ -165,7 +178,7 @@ class BaseCheckout:
             if choice.runs_here and not choice.working_directory(settings.root, settings.agent_cwd).is_dir():
                 raise NotOnBase(f"The base has no directory {head.settings.agent_cwd}, which `agent-cwd` names.")
         isolation = self._isolated(settings, context, choices)
-        journal = Journal(settings.output / "journal.jsonl", resume=False)
+        journal = self._journal = Journal(settings.output / "journal.jsonl", resume=False)
         self.stack.callback(self._store, journal)
         tapes = None if head.tapes is None else head.tapes.for_base()
         resources = Resources(

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.runner import Plan
     from agent_eval.settings import Settings
-    from agent_eval_results import AgentTree, RunReport
+    from agent_eval_results import AgentTree, CaseReport, RunReport
+    from agent_eval_results.data.comparison import ChangedAnswer
 
 _LONGEST_ERROR = 300
 _LOG = logging.getLogger(__name__)
@@ -104,21 +105,45 @@ def add_changed_answers(
     """
     if report.comparison is None or base is None:
         return
-    from agent_eval.gate.changed_answers import changed_answers
     from agent_eval_results.report.phrases import say
 
     paired = base.pairing.counterparts
     cases = [case for case in report.cases if case.case_id in paired and case.status in {"passed", "failed"}]
     try:
-        with collector_paused(), contextlib.ExitStack() as stack:
-            runs_of = _runs_of(report, plan, recording_of, base, output, stack)
-            agents = {file.file: file.agent for file in report.files}
-            report.comparison.changed_answers = changed_answers(
-                cases, runs_of, lambda file: agents.get(file, ""), diffs()
-            )
+        report.comparison.changed_answers = changed_in(report, cases, plan, recording_of, base, output, diffs())
     except Exception as error:
         _LOG.debug("The answers could not be compared", exc_info=True)
         report.notices.append(say("answers-not-compared", kind=type(error).__name__))
+
+
+def changed_in(
+    report: RunReport,
+    cases: Sequence[CaseReport],
+    plan: Plan,
+    recording_of: Callable[[str], Recording | None],
+    base: Base,
+    output: Path,
+    diff_of: Callable[[str], Diff],
+    today: Callable[[str], list[Recording]] | None = None,
+) -> list[ChangedAnswer]:
+    """Which of these cases answer otherwise than on the base branch, in all runs so far.
+
+    Args:
+        report: With its files and confirmations.
+        cases: Those to compare.
+        plan: See `add_causes`, as the next three.
+        recording_of: Returns a recording.
+        base: The base branch's results.
+        output: The output directory.
+        diff_of: Returns what the pull request changes for an agent.
+        today: Returns the base's runs of today, while they are not in `output` yet.
+    """
+    from agent_eval.gate.changed_answers import changed_answers
+
+    agents = {file.file: file.agent for file in report.files}
+    with collector_paused(), contextlib.ExitStack() as stack:
+        runs_of = _runs_of(report, plan, recording_of, base, output, stack, today)
+        return changed_answers(cases, runs_of, lambda file: agents.get(file, ""), diff_of)
 
 
 def toolset_warnings(report: RunReport) -> list[str]:
@@ -145,6 +170,7 @@ def _runs_of(
     base: Base | None,
     output: Path,
     stack: contextlib.ExitStack,
+    today: Callable[[str], list[Recording]] | None = None,
 ) -> Callable[[str], CaseRuns]:
     from agent_eval.baseline.archive import StoredRecordings, recorded_lines
     from agent_eval.gate.causes import CaseRuns
@@ -152,7 +178,7 @@ def _runs_of(
 
     stored = (base.recordings if base is not None else None) or StoredRecordings(missing="")
     baseline = stack.enter_context(stored_index(recorded_lines(stored), Recording))
-    today = stack.enter_context(stored_index(output / BASE_RECORDINGS, Recording))
+    of_today = today or stack.enter_context(stored_index(output / BASE_RECORDINGS, Recording)).of
     counterparts = base.pairing.counterparts if base is not None else {}
     run_ids: dict[str, list[str]] = {}
     for case in (*report.cases, *report.confirmations):
@@ -161,7 +187,7 @@ def _runs_of(
 
     def runs_of(case_id: str) -> CaseRuns:
         recordings = map(recording_of, run_ids.get(case_id, ()))
-        on_base = [*today.of(case_id)]
+        on_base = [*of_today(case_id)]
         if case_id in counterparts:
             on_base += baseline.of(counterparts[case_id].case_id)
         return CaseRuns(

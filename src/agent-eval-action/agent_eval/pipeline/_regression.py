@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.regression import Before, Comparable, Gathered
     from agent_eval.gate.stats import ConfirmOnBase
+    from agent_eval.gate.verdict import Verdict
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.runner import Plan
     from agent_eval_results import (
         BaselineReport,
+        CaseDecisionReport,
         CaseReport,
         DecisionReport,
         FlakinessReport,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         RunReport,
         Runs,
     )
+    from agent_eval_results.data.comparison import ChangedAnswer
     from agent_eval_results.data.pairing import Pairing
 
 _LOG = logging.getLogger(__name__)
@@ -239,6 +242,33 @@ class Confirmation:
         # Without a new result the statistics would ask for the same runs forever.
         self._stuck = over or _count_scored(self.head) + _count_scored(self.base) == before
 
+    async def run_again(self, case_ids: Sequence[str], count: int) -> frozenset[str]:
+        """Runs cases again on both sides, whatever the decision is about, within `max-extra-runs`.
+
+        Returns:
+            Those with a new result of the head, and of the base if it can be run.
+        """
+        from agent_eval_results import Runs
+
+        base_ids = {case_id: pair.history.case_id for case_id, pair in self.comparable.items()}
+        runs = dict.fromkeys(case_ids, count)
+        step = Runs(head=runs, base=runs if self.base_checkout is not None else {}, why="facts")
+        most = self.checkout.settings.max_extra_runs
+        if self._stuck or (most is not None and self._spent + len(runs) * count * (1 + bool(step.base)) > most):
+            return frozenset()
+        before = [_scored_runs(side) for side in (self.head, self.base)]
+        await self._make(step, base_ids)
+        now = [_scored_runs(side) for side in (self.head, self.base)]
+        names = [{case_id: case_id for case_id in case_ids}, base_ids]
+        return frozenset(
+            case_id
+            for case_id in case_ids
+            if all(
+                now[side].get(names[side][case_id], 0) > before[side].get(names[side][case_id], 0)
+                for side in range(1 + bool(step.base))
+            )
+        )
+
     async def _run_head(self, counts: Mapping[str, int]) -> list[CaseReport]:
         first = self.report.num_runs
         plans = [
@@ -280,6 +310,10 @@ def _groups(counts: Mapping[str, int], cases: Sequence[CaseReport]) -> dict[tupl
     for case_id, count in counts.items():
         groups.setdefault((runs_made.get(case_id, 0), count), []).append(case_id)
     return groups
+
+
+def _scored_runs(cases: Sequence[CaseReport]) -> dict[str, int]:
+    return {case.case_id: sum(run.status in {"passed", "failed"} for run in case.runs) for case in cases}
 
 
 def _count_scored(cases: Sequence[CaseReport]) -> int:
@@ -426,6 +460,8 @@ async def compare_with_base(
     )
     decision, gathered = await confirmation.decide()
     decision = with_replayed(decision, report.cases, settings.policy)
+    facts, by_facts = await _hold_to_facts(confirmation, base)
+    decision = decision.model_copy(update={"cases": [*decision.cases, *by_facts]})
     report.decision = decision_report(decision, gathered, history)
     report.confirmations, report.base_runs = confirmation.head, confirmation.base
     report.base_history = excerpt(history, base.pairing.stored, with_scores=notable_cases(report))
@@ -438,7 +474,27 @@ async def compare_with_base(
         confirmations=confirmation.head,
         base_runs=confirmation.base,
         agents=agents_by_file(report),
+        facts=facts,
     )
+
+
+async def _hold_to_facts(confirmation: Confirmation, base: Base) -> tuple[Verdict | None, list[CaseDecisionReport]]:
+    from agent_eval.pipeline._agents import diffs_of
+    from agent_eval.pipeline._causes import changed_in
+    from agent_eval.pipeline._facts import held_cases, hold_to_facts
+
+    if not (held := held_cases(confirmation)):
+        return None, []
+    report, checkout, there = confirmation.report, confirmation.checkout, confirmation.base_checkout
+    diff_of = diffs_of(report, checkout.context.ci, checkout.settings.root.resolve())
+
+    def changed() -> list[ChangedAnswer]:
+        report.confirmations = confirmation.head
+        today = there.recordings() if there is not None else None
+        recorded, output = checkout.journal.recording, checkout.settings.output
+        return changed_in(report, held, confirmation.plan, recorded, base, output, diff_of, today)
+
+    return await hold_to_facts(confirmation, held, changed)
 
 
 def notable_cases(report: RunReport) -> frozenset[str]:

@@ -71,6 +71,10 @@ def _policy(reader: TableReader, at: Path, values: dict[str, Any]) -> PolicyEntr
         message = f"`{scored[0]}` needs a metric, and this [[policy]] names none."
         reader.error(message, (*at, scored[0]), 'Add e.g. `metric = "response_match_score"`.')
         return None
+    if entry.metric is not None and entry.changed_facts is not None:
+        message = "`changed-facts` is about cases, and this [[policy]] names a metric."
+        reader.error(message, (*at, "changed-facts"), "Give it an entry of its own, without `metric`.")
+        return None
     lines = {key: reader.first_line((entry.metric, frozenset(entry.cases), key), at) for key in rules}
     duplicates = {key: line for key, line in lines.items() if line is not None}
     for key, line in duplicates.items():
@@ -132,6 +136,7 @@ _POLICY_FIELDS: Fields = {
     "alpha": _alpha,
     "blocking": flag,
     "direction": one_of("higher", "lower"),
+    "changed-facts": one_of("inform", "block"),
 }
 _RULES = tuple(f"`{key}`" for key in _POLICY_FIELDS if key not in {"metric", "cases"})
 _QUARANTINE_FIELDS: Fields = {"case": _pattern, "reason": text, "owner": text, "expires": _date}
@@ -145,6 +150,7 @@ _HINTS: Mapping[str, str] = {
     "alpha": "The error rate for pull requests that change nothing: 0.05 fails one of twenty.",
     "blocking": "false: reported, but never a reason to fail.",
     "direction": "Whether higher or lower scores are better, for metrics without a threshold such as token_usage_v1.",
+    "changed-facts": "block: a case that answers otherwise than on the base branch, in fresh runs too, fails.",
     "expires": "The last day on which the quarantine holds.",
     "max-quarantined": "The largest share of all cases that may be quarantined: 0.1 is one of ten.",
 }

@@ -12,6 +12,9 @@ from agent_eval_results.data.origin import CaseWord
 from agent_eval_scoring.core.reason import NoMoreRuns, Numbers, Reason
 from agent_eval_scoring.core.wire import WireModel
 
+CHANGED_FACTS = "changed-facts"
+"""Stands for a metric where a case answers otherwise than on the base branch, and a policy forbids that."""
+
 
 class DecisionReasonReport(Reason):
     """A reason for the outcome."""
@@ -38,7 +41,7 @@ class CaseDecisionReport(WireModel):
 
     case_id: str
     metric: str
-    """`pass` stands for the case's status."""
+    """`pass` stands for the case's status, `changed-facts` for what it says."""
     word: CaseWord
     blocking: bool = False
     """Whether this alone fails the gate."""
@@ -140,10 +143,10 @@ class DecisionReport(WireModel):
     """Confirmation runs of both sides."""
 
 
-RunsFor = Literal["suspects", "suite", "retrials", "base-error", "base-stored"]
+RunsFor = Literal["suspects", "suite", "retrials", "base-error", "base-stored", "facts"]
 """What runs are for: to confirm suspected regressions; to see whether the suite got worse as a whole; to repeat
 failures that can't be compared; to see whether the base branch's agent has an error, too; to check the base's stored
-runs."""
+runs; to see whether changed answers stay changed."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from agent_eval_results import (
     Runs,
     SuiteTestReport,
 )
+from agent_eval_results.data.decision import CHANGED_FACTS
 from agent_eval_results.data.trend import CASE_ALPHA, Drift
 from agent_eval_results.report.views import first_difference, reason_lines
 from agent_eval_results.report.views.grouping import View
@@ -68,6 +69,8 @@ def _label(case_id: str, view: View) -> str:
     suspected = outcome.standing == "suspected"
     if not suspected and outcome.standing != "regression":
         return outcome.trend
+    if metric == CHANGED_FACTS:
+        return f"answers differently from {view.branch}"
     if metric != "pass":
         return f"{metric}: suspected regression" if suspected else f"{metric} got worse"
     return f"{'always' if outcome.always_fails else 'sometimes'} fails{', suspected regression' * suspected}"
@@ -221,6 +224,8 @@ def extra_runs(step: Runs) -> str:
             return f"{count} of the base branch to check whether its agent has this error"
         case "base-stored":
             return f"{count} of the base branch to check its stored runs"
+        case "facts":
+            return f"{count} of {plural(cases, 'case')} to see whether changed answers stay changed"
 
 
 def pass_rates_notices(rates: Sequence[PassRates]) -> list[str]:

@@ -132,6 +132,17 @@ def failed_rarely_again(cases: Sequence[str], base: str) -> str:
     return about(cases, f"that can't be compared with {base} failed at first, and rarely when run again")
 
 
+def changed_facts(cases: Sequence[str], runs: int, base: str) -> str:
+    verb = "answers" if len(cases) == 1 else "answer"
+    again = f", in {plural(runs, 'fresh run')} too" if runs else ""
+    return about(cases, f"{verb} differently from {base}{again}, which `changed-facts` of the policy forbids")
+
+
+def facts_open(cases: Sequence[str], base: str) -> str:
+    verb = "answers" if len(cases) == 1 else "answer"
+    return about(cases, f"{verb} differently from {base}, which `changed-facts` forbids, and could not be run again")
+
+
 def broken_alike(cases: Sequence[str], base: str) -> str:
     return about(cases, f"failed by a metric that breaks in the same way on {base}")
 

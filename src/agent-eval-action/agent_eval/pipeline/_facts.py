@@ -1,0 +1,86 @@
+"""Holds cases to what they say on the base branch: `changed-facts = "block"` of a `[[policy]]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from agent_eval.gate.policy import PolicyReader
+
+if TYPE_CHECKING:
+    from agent_eval.gate.verdict import Verdict
+    from agent_eval.pipeline._regression import Confirmation
+    from agent_eval_results import CaseDecisionReport, CaseReport
+    from agent_eval_results.data.comparison import ChangedAnswer
+
+RUNS, MOST_CASES = 2, 10
+"""Runs of each side that show whether a difference stays, and of how many cases: one of them is enough to block."""
+
+
+def held_cases(confirmation: Confirmation) -> list[CaseReport]:
+    """The cases that may not answer otherwise: the policy says so, and both sides have them with the same content."""
+    reader = PolicyReader(confirmation.checkout.settings.policy)
+    return [
+        case
+        for case in confirmation.report.cases
+        if case.status in {"passed", "failed"}
+        and case.case_id in confirmation.comparable
+        and reader.holds_facts(entries := reader.of_case(case.file, case.eval_id))
+        and reader.blocks(entries)
+    ]
+
+
+async def hold_to_facts(
+    confirmation: Confirmation, held: Sequence[CaseReport], changed: Callable[[], Sequence[ChangedAnswer]]
+) -> tuple[Verdict | None, list[CaseDecisionReport]]:
+    """Decides about the cases that answer otherwise, after fresh runs of them on both sides.
+
+    A difference between two single runs is often chance, so it blocks only if it is in all runs, the fresh ones too.
+    What was recorded can't be run again, and doesn't vary.
+
+    Args:
+        confirmation: After the decision about scores; makes the runs.
+        held: From `held_cases`.
+        changed: Finds the cases that answer otherwise in all runs so far.
+
+    Returns:
+        The verdict, None if no case answers otherwise; and the cases' decisions.
+    """
+    from agent_eval.gate.verdict import Verdict
+    from agent_eval_results import CaseDecisionReport, Reason
+    from agent_eval_results.data.decision import CHANGED_FACTS
+    from agent_eval_results.report.phrases import changed_note
+
+    named = _of(held, changed())
+    if not named:
+        return None, []
+    fixed = [case for case in named if case.replayed or confirmation.no_more == "recorded"]
+    asked = [case for case in named if case not in fixed][: 0 if fixed else MOST_CASES]
+    fresh = await confirmation.run_again([case.case_id for case in asked], RUNS) if asked else frozenset[str]()
+    found = changed()
+    shown = fixed or [case for case in _of(asked, found) if case.case_id in fresh]
+    if not shown:
+        undecided = [case.case_id for case in asked if case.case_id not in fresh]
+        reason = Reason.of("facts-open", cases=undecided, count=len(undecided))
+        return (Verdict(value="inconclusive", reasons=(reason,)) if undecided else None), []
+    ids = tuple(case.case_id for case in shown)
+    reason = Reason.of(CHANGED_FACTS, cases=[*ids], count=len(ids), runs=0 if fixed else RUNS)
+    decisions = [
+        CaseDecisionReport(
+            case_id=answer.case_id,
+            metric=CHANGED_FACTS,
+            word="worse",
+            blocking=True,
+            evidence=changed_note(answer),
+            head_runs=answer.runs,
+            base_runs=answer.base_runs,
+        )
+        for answer in found
+        if answer.case_id in ids
+    ]
+    return Verdict(value="failed", reasons=(reason,), blocking=ids), decisions
+
+
+def _of(cases: Iterable[CaseReport], changed: Sequence[ChangedAnswer]) -> list[CaseReport]:
+    ids = {answer.case_id for answer in changed}
+    return [case for case in cases if case.case_id in ids]
