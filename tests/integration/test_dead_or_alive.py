@@ -23,6 +23,7 @@ from agent_eval.baseline.git import GitError
 from agent_eval.baseline.lookup import BaselineRequest, resolve
 from agent_eval.gate.verdict import exit_code
 from agent_eval.pipeline._checkout import Checkout
+from agent_eval.pipeline._facts import hold_to_facts
 from agent_eval.pipeline._regression import compare_with_base, pair_with_base
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import RunContext
@@ -71,7 +72,9 @@ async def decided(head: bytes, base: Path | None, root: Path, flags: Mapping[str
                 outcome = await resolve([source], WANTED)
             plan = Plan(cases=(), num_runs=1)
             paired = pair_with_base(report, outcome, settings.history, plan)
-            compared = await compare_with_base(report, outcome, paired, bench, plan, None, repeatable=not recorded)
+            compared = await compare_with_base(
+                report, outcome, paired, bench, plan, None, repeatable=not recorded, hold=hold_to_facts
+            )
             decide_on(report, bench, compared, repeatable=not recorded)
     report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
     put_into_words(report)

@@ -10,7 +10,7 @@ import pytest
 from report_samples import case
 
 from agent_eval.gate.policy import Policy, PolicyEntry
-from agent_eval.pipeline._facts import MOST_CASES, RUNS, held_cases, hold_to_facts
+from agent_eval.pipeline._facts import MOST_CASES, RUNS, decide_on_facts, held_cases
 from agent_eval.pipeline._regression import Confirmation
 from agent_eval_results import CaseReport, ToolUse
 from agent_eval_results.data.comparison import ChangedAnswer, ChangedValue
@@ -68,7 +68,7 @@ async def test_facts__what_blocks(
     reports = {name: replayed(name) if name == "R" else case(name, "passed") for name in cases.split()}
     found = iter([[answer(name) for name in names.split()] for names in (first, then)])
     runs = replace(runs, asked=[])
-    verdict, decisions = await hold_to_facts(cast(Confirmation, runs), [*reports.values()], lambda: next(found))
+    verdict, decisions = await decide_on_facts(cast(Confirmation, runs), [*reports.values()], lambda: next(found))
     got = None if verdict is None else (verdict.value, " ".join(each.partition(":")[2] for each in verdict.blocking))
     assert got == expected
     assert [each.partition(":")[2] for each in runs.asked] == asked.split()
@@ -80,7 +80,7 @@ async def test_facts__what_blocks(
 async def test_facts__so_many_cases_are_run_again_at_most() -> None:
     names = [f"c{number}" for number in range(3 * MOST_CASES)]
     runs, found = Runs(), [answer(name) for name in names]
-    verdict, _ = await hold_to_facts(
+    verdict, _ = await decide_on_facts(
         cast(Confirmation, runs), [case(name, "passed") for name in names], lambda: list(found)
     )
     assert len(runs.asked) == MOST_CASES and verdict is not None and len(verdict.blocking) == MOST_CASES

@@ -9,7 +9,7 @@ from agent_eval.gate.policy import PolicyReader
 
 if TYPE_CHECKING:
     from agent_eval.gate.verdict import Verdict
-    from agent_eval.pipeline._regression import Confirmation
+    from agent_eval.pipeline._regression import Base, Confirmation
     from agent_eval_results import CaseDecisionReport, CaseReport
     from agent_eval_results.data.comparison import ChangedAnswer
 
@@ -30,7 +30,31 @@ def held_cases(confirmation: Confirmation) -> list[CaseReport]:
     ]
 
 
-async def hold_to_facts(
+async def hold_to_facts(confirmation: Confirmation, base: Base) -> tuple[Verdict | None, list[CaseDecisionReport]]:
+    """Decides about the cases that answer otherwise, see `decide_on_facts`.
+
+    Args:
+        confirmation: After the decision about scores.
+        base: The base branch's results.
+    """
+    from agent_eval.pipeline._agents import diffs_of
+    from agent_eval.pipeline._causes import changed_in
+
+    if not (held := held_cases(confirmation)):
+        return None, []
+    report, checkout, there = confirmation.report, confirmation.checkout, confirmation.base_checkout
+    diff_of = diffs_of(report, checkout.context.ci, checkout.settings.root.resolve())
+
+    def changed() -> list[ChangedAnswer]:
+        report.confirmations = confirmation.head
+        today = there.recordings() if there is not None else None
+        recorded, output = checkout.journal.recording, checkout.settings.output
+        return changed_in(report, held, confirmation.plan, recorded, base, output, diff_of, today)
+
+    return await decide_on_facts(confirmation, held, changed)
+
+
+async def decide_on_facts(
     confirmation: Confirmation, held: Sequence[CaseReport], changed: Callable[[], Sequence[ChangedAnswer]]
 ) -> tuple[Verdict | None, list[CaseDecisionReport]]:
     """Decides about the cases that answer otherwise, after fresh runs of them on both sides.

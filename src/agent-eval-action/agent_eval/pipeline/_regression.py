@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         RunReport,
         Runs,
     )
-    from agent_eval_results.data.comparison import ChangedAnswer
     from agent_eval_results.data.pairing import Pairing
 
 _LOG = logging.getLogger(__name__)
@@ -396,6 +395,10 @@ def _before(ci: CIContext, log: Callable[[str], None]) -> dict[str, Before]:
     return evidence
 
 
+Hold = Callable[[Confirmation, Base], "Awaitable[tuple[Verdict | None, list[CaseDecisionReport]]]"]
+"""Of `_facts.hold_to_facts`."""
+
+
 async def compare_with_base(
     report: RunReport,
     baseline: Baseline | None,
@@ -405,6 +408,7 @@ async def compare_with_base(
     base_checkout: BaseCheckout | None,
     *,
     repeatable: bool,
+    hold: Hold,
 ) -> Compared | None:
     """Compares with the base, and decides which differences are regressions.
 
@@ -417,6 +421,7 @@ async def compare_with_base(
         plan: The head's.
         base_checkout: None where the base can't be run.
         repeatable: False for recorded answers.
+        hold: Decides about the cases that may not answer otherwise, after the others.
 
     Returns:
         Input of the verdict; None without a usable baseline.
@@ -460,7 +465,7 @@ async def compare_with_base(
     )
     decision, gathered = await confirmation.decide()
     decision = with_replayed(decision, report.cases, settings.policy)
-    facts, by_facts = await _hold_to_facts(confirmation, base)
+    facts, by_facts = await hold(confirmation, base)
     decision = decision.model_copy(update={"cases": [*decision.cases, *by_facts]})
     report.decision = decision_report(decision, gathered, history)
     report.confirmations, report.base_runs = confirmation.head, confirmation.base
@@ -476,25 +481,6 @@ async def compare_with_base(
         agents=agents_by_file(report),
         facts=facts,
     )
-
-
-async def _hold_to_facts(confirmation: Confirmation, base: Base) -> tuple[Verdict | None, list[CaseDecisionReport]]:
-    from agent_eval.pipeline._agents import diffs_of
-    from agent_eval.pipeline._causes import changed_in
-    from agent_eval.pipeline._facts import held_cases, hold_to_facts
-
-    if not (held := held_cases(confirmation)):
-        return None, []
-    report, checkout, there = confirmation.report, confirmation.checkout, confirmation.base_checkout
-    diff_of = diffs_of(report, checkout.context.ci, checkout.settings.root.resolve())
-
-    def changed() -> list[ChangedAnswer]:
-        report.confirmations = confirmation.head
-        today = there.recordings() if there is not None else None
-        recorded, output = checkout.journal.recording, checkout.settings.output
-        return changed_in(report, held, confirmation.plan, recorded, base, output, diff_of, today)
-
-    return await hold_to_facts(confirmation, held, changed)
 
 
 def notable_cases(report: RunReport) -> frozenset[str]:

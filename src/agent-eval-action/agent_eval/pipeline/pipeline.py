@@ -328,6 +328,7 @@ async def _judged(
     Returns:
         The verdict, and the base's results; None if there are none, or the run was stopped before.
     """
+    from agent_eval.pipeline._facts import hold_to_facts
     from agent_eval.pipeline._regression import compare_with_base, find_base, pair_with_base
 
     settings, ci, plan, rules = checkout.settings, checkout.context.ci, run.plan, run.rules
@@ -349,7 +350,7 @@ async def _judged(
             baseline = await finding
             base = pair_with_base(report, baseline, settings.history, plan)
             compared = await compare_with_base(
-                report, baseline, base, checkout, plan, base_checkout, repeatable=repeatable
+                report, baseline, base, checkout, plan, base_checkout, repeatable=repeatable, hold=hold_to_facts
             )
         if settings.fail_fast and not fail_fast:
             compares = compared is not None or stopped
