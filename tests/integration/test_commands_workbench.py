@@ -13,11 +13,17 @@ from typing import Any
 
 import pytest
 from base_repos import new_repo
-from export_samples import stored
+from export_samples import bytes_as_base64, stored
 from fake_gemini import FakeGemini
 from gate_runs import AGENT_EVAL, Repository, program
 from golden_files import check
+from google.protobuf.json_format import ParseDict
 from judged_gate import BAD, KEY, Judge
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from pty_terminal import on_terminal
 from report_samples import RESPONSE, case, metric, report
 from upload_server import Reply, in_turn, upload_server
@@ -376,6 +382,30 @@ def test_export_otlp__sends_traces_and_logs_with_headers_and_writes_the_same_bod
     assert lines == [traces.json, logs.json]
 
 
+@pytest.mark.usefixtures("exported")
+def test_export_otlp__in_protobuf_says_the_same(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[Any] = [ExportTraceServiceRequest, ExportLogsServiceRequest]
+    answer = ExportTraceServiceResponse()
+    answer.partial_success.rejected_spans, answer.partial_success.error_message = 4, "too old"
+    with upload_server() as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
+        shell.run("export", "otlp", code=0)
+        as_json = [request.json for request in server.received]
+        server.received.clear()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+        shell.run("export", "otlp", code=0)
+        assert {request.headers["content-type"] for request in server.received} == {"application/x-protobuf"}
+        read = [kind.FromString(request.body) for kind, request in zip(requests, server.received, strict=True)]
+        assert read == [ParseDict(bytes_as_base64(body), kind()) for kind, body in zip(requests, as_json, strict=True)]
+        for reply in (answer.SerializeToString(), b"<html>"):
+            server.respond = in_turn(Reply(200, reply, {"Content-Type": "application/x-protobuf"}))
+            shell.run("export", "otlp", code=1)
+    assert "rejected 4 items: too old" in shell.text and "but not in OTLP" in shell.text
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1.trace_service_pb2", None)
+    shell.run("export", "otlp", code=2)
+    assert "agent-eval-action[otel]" in shell.text
+
+
 REPLIES: dict[str, Reply | None] = {
     "it refuses the token": Reply(401, f"bad token {SECRET}".encode()),
     "it is down": Reply(503),
@@ -383,6 +413,7 @@ REPLIES: dict[str, Reply | None] = {
     "it redirects": Reply(302, headers={"Location": "http://evil.example/x"}),
     "it answers with a page": Reply(200, b"<html>"),
     "it rejects a part": Reply(200, {"partialSuccess": {"rejectedSpans": "4", "errorMessage": "too old"}}),
+    "it takes no JSON": Reply(415, b"Unsupported content type: application/json"),
     "its text is hostile": Reply(400, b"::error::1\x1b[2J"),
 }
 INVALID = [
@@ -392,6 +423,7 @@ INVALID = [
     {"ENDPOINT": "http://h", "HEADERS": SECRET},
     {"ENDPOINT": "http://h", "HEADERS": f"a={SECRET}%0A"},
     {"ENDPOINT": "http://h", "TIMEOUT": "1s"},
+    {"ENDPOINT": "http://h", "PROTOCOL": "grpc"},
 ]
 
 

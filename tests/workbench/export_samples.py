@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from typing import Any
+
 import recording_samples
 from remark_samples import notes
 from report_samples import case, metric
@@ -92,3 +95,15 @@ def stored() -> StoredRun:
     conversation = [turn("Lamp on", "The lamp is on.", [off]), turn("Thanks", "-", [])]
     expected = EvalCase(eval_id="lights", conversation=conversation)
     return StoredRun(report=report, recording_of={f"{LIGHTS}#1": recording}.get, cases={LIGHTS: expected})
+
+
+def bytes_as_base64(value: Any) -> Any:
+    """OTLP writes ids in hex, where protobuf's JSON has base64. Everything else is the same."""
+    if isinstance(value, dict):
+        return {
+            key: b64encode(bytes.fromhex(item)).decode()
+            if key in {"traceId", "spanId", "parentSpanId"}
+            else bytes_as_base64(item)
+            for key, item in value.items()
+        }
+    return [bytes_as_base64(item) for item in value] if isinstance(value, list) else value

@@ -6,13 +6,12 @@ import csv
 import gzip
 import itertools
 import json
-from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from export_samples import LIGHTS, STARTED, stored
+from export_samples import LIGHTS, STARTED, bytes_as_base64, stored
 from golden_files import check
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -31,20 +30,8 @@ from agent_eval_workbench.exports.runs import COLUMNS, StoredRun, _cell, csv_lin
 
 def accepted(batch: Batch) -> None:
     """OpenTelemetry's own parser takes the messages; it refuses unknown fields."""
-    ParseDict(_bytes_as_base64(batch.traces), ExportTraceServiceRequest())
-    ParseDict(_bytes_as_base64(batch.logs or {}), ExportLogsServiceRequest())
-
-
-def _bytes_as_base64(value: Any) -> Any:
-    """OTLP writes ids in hex, where protobuf's JSON has base64. Everything else is the same."""
-    if isinstance(value, dict):
-        return {
-            key: b64encode(bytes.fromhex(item)).decode()
-            if key in {"traceId", "spanId", "parentSpanId"}
-            else _bytes_as_base64(item)
-            for key, item in value.items()
-        }
-    return [_bytes_as_base64(item) for item in value] if isinstance(value, list) else value
+    ParseDict(bytes_as_base64(batch.traces), ExportTraceServiceRequest())
+    ParseDict(bytes_as_base64(batch.logs or {}), ExportLogsServiceRequest())
 
 
 def spans_of(run: StoredRun, **options: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Sends OTLP: JSON with credentials, bounded time and size, no secret in a message."""
+"""Sends OTLP: JSON or protobuf with credentials, bounded time and size, no secret in a message."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from agent_eval_scoring.core.text import harmless, plural
 from agent_eval_scoring.net.retry import UNPROCESSED, Retry, seconds_asked
 from agent_eval_scoring.net.transfer import LARGEST_ERROR, Answer, NoAnswer, NoAuth, Request, new_session, receive
 from agent_eval_workbench.exports.otlp import Batch
+from agent_eval_workbench.exports.protobuf import codec
 
 _RETRY = Retry(attempts=4, longest_asked=30.0, jitter=0.0)
 _LARGEST_ANSWER = 10_000_000
 _CONNECT = 10.0
+_UNSUPPORTED = 415
+"""HTTP's status for a content type that the service does not take."""
 
 
 class UploadError(AgentEvalError):
@@ -53,6 +56,10 @@ def _checked_url(url: str, name: str) -> str:
     return url.rstrip("/")
 
 
+def _json(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode()
+
+
 class Client:
     """Sends requests to one service."""
 
@@ -61,6 +68,7 @@ class Client:
         headers: Mapping[str, str],
         *,
         timeout: float = 30.0,
+        signal: str | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Opens no connection yet.
@@ -68,17 +76,25 @@ class Client:
         Args:
             headers: Sent with every request. Their values are secrets and are masked in messages.
             timeout: Seconds for a response.
+            signal: Of protobuf: `traces` or `logs`; None for JSON.
             sleep: Waits for a number of seconds.
 
         Raises:
-            InvalidTarget: A header can't be sent.
+            InvalidTarget: A header can't be sent, or protobuf is not installed.
         """
         for name, value in headers.items():
             if not (name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
                 raise InvalidTarget("The name of a header has characters that can't be sent.")
             if not (value.isascii() and value.isprintable()):
                 raise InvalidTarget(f"The value of the header {name} has characters that can't be sent.")
-        self._headers = {**headers, "Content-Type": "application/json"}
+        self._encode: Callable[[Mapping[str, Any]], bytes] = _json
+        self._decode: Callable[[bytes], Any] = json.loads
+        if signal is not None:
+            try:
+                self._encode, self._decode = codec(signal)
+            except ImportError as error:
+                raise InvalidTarget("Protobuf needs opentelemetry-proto: `agent-eval-action[otel]`.") from error
+        self._headers = {**headers, "Content-Type": f"application/{'json' if signal is None else 'x-protobuf'}"}
         # A value is `Bearer TOKEN` or the token itself.
         self._masker = Masker(part for value in headers.values() for part in (value, value.rpartition(" ")[2]))
         self._timeout = timeout
@@ -90,17 +106,17 @@ class Client:
         self._session.close()
 
     def post(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Sends JSON, up to four times, and returns the JSON object of the answer; {} for an empty answer.
+        """Sends JSON or protobuf, up to four times, and returns the answer as JSON; {} for an empty answer.
 
         Raises:
             UploadError: The answer is not a success, or there is none.
         """
-        data = json.dumps(body, ensure_ascii=False).encode()
+        data = self._encode(body)
         for attempt in itertools.count(1):
             answer = self._send(url, data)
             is_temporary = answer.status in UNPROCESSED if isinstance(answer, Answer) else answer.kind == "unavailable"
             if not (is_temporary and attempt < _RETRY.attempts):
-                return self._json(url, answer)
+                return self._answer(url, answer)
             self._sleep(_RETRY.pause(attempt, seconds_asked(answer.headers) if isinstance(answer, Answer) else None))
         raise AssertionError("unreachable")
 
@@ -115,23 +131,26 @@ class Client:
             expired=lambda: time.monotonic() > deadline,
         )
 
-    def _json(self, url: str, answer: Answer | NoAnswer) -> dict[str, Any]:
+    def _answer(self, url: str, answer: Answer | NoAnswer) -> dict[str, Any]:
         where = self.safe(url)
         if isinstance(answer, NoAnswer):
             raise UploadError(f"{where}: {answer.message}.")
         if answer.location is not None:
             target = self.safe(urlsplit(answer.location).netloc or "another address")
             raise UploadError(f"{where} redirects to {target}. Credentials are not sent there; use the final address.")
+        if answer.status == _UNSUPPORTED and self._encode is _json:
+            raise UploadError(f"{where} takes no JSON: set {_PREFIX}PROTOCOL=http/protobuf.")
         if not 200 <= answer.status < 300:
             raise UploadError(f"{where} answers with HTTP {answer.status}{self._reason(answer.body)}.")
         if not answer.body.strip():
             return {}
         try:
-            content = json.loads(answer.body)
+            is_json = "json" in answer.headers.get("content-type", "")  # Also of some that take protobuf.
+            content = json.loads(answer.body) if is_json else self._decode(answer.body)
         except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict):
-            raise UploadError(f"{where} answers with HTTP {answer.status}, but not with a JSON object.")
+            raise UploadError(f"{where} answers with HTTP {answer.status}, but not in OTLP.")
         return content
 
     def _reason(self, body: bytes) -> str:
@@ -148,6 +167,7 @@ class Client:
 _PREFIX = "OTEL_EXPORTER_OTLP_"
 _REJECTED = {"traces": "rejectedSpans", "logs": "rejectedLogRecords"}
 _DEFAULT_TIMEOUT = 10.0
+_JSON, _PROTOBUF = "http/json", "http/protobuf"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +178,7 @@ class OtlpTarget:
     headers: Mapping[str, str] = field(repr=False)
     timeout: float
     """Seconds."""
+    protobuf: bool
 
 
 def otlp_target(signal: Literal["traces", "logs"], environ: Mapping[str, str], endpoint: str | None) -> OtlpTarget:
@@ -165,8 +186,8 @@ def otlp_target(signal: Literal["traces", "logs"], environ: Mapping[str, str], e
 
     Args:
         signal: The signal.
-        environ: OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS and _TIMEOUT (milliseconds), and the same for one signal, e.g.
-            OTEL_EXPORTER_OTLP_TRACES_ENDPOINT.
+        environ: OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT (milliseconds) and _PROTOCOL, and the same for one
+            signal, e.g. OTEL_EXPORTER_OTLP_TRACES_ENDPOINT.
         endpoint: `--endpoint`, which replaces the variable; the signal's path is appended.
 
     Raises:
@@ -185,8 +206,15 @@ def otlp_target(signal: Literal["traces", "logs"], environ: Mapping[str, str], e
     timeout = environ.get(f"{own}TIMEOUT") or environ.get(f"{_PREFIX}TIMEOUT") or ""
     if timeout and not (timeout.isdecimal() and 0 < int(timeout) <= 3_600_000):
         raise InvalidTarget(f"{_PREFIX}TIMEOUT must be a number of milliseconds from 1 to 3600000.")
-    seconds = int(timeout) / 1000 if timeout else _DEFAULT_TIMEOUT
-    return OtlpTarget(url=url, headers=_headers(environ.get(name, ""), name), timeout=seconds)
+    protocol = environ.get(f"{own}PROTOCOL") or environ.get(f"{_PREFIX}PROTOCOL") or _JSON
+    if protocol not in (_JSON, _PROTOBUF):
+        raise InvalidTarget(f"{_PREFIX}PROTOCOL must be {_JSON} or {_PROTOBUF}.")
+    return OtlpTarget(
+        url=url,
+        headers=_headers(environ.get(name, ""), name),
+        timeout=int(timeout) / 1000 if timeout else _DEFAULT_TIMEOUT,
+        protobuf=protocol == _PROTOBUF,
+    )
 
 
 def _headers(text: str, name: str) -> dict[str, str]:
@@ -227,8 +255,8 @@ def send_batches(batches: Iterator[Batch], to: OtlpTarget, to_logs: OtlpTarget |
     """
     spans = records = 0
     with contextlib.ExitStack() as clients:
-        traces = clients.enter_context(contextlib.closing(Client(to.headers, timeout=to.timeout)))
-        logs = to_logs and clients.enter_context(contextlib.closing(Client(to_logs.headers, timeout=to_logs.timeout)))
+        traces = clients.enter_context(_client(to, "traces"))
+        logs = to_logs and clients.enter_context(_client(to_logs, "logs"))
         try:
             for batch in batches:
                 send_otlp(traces, to, "traces", batch.traces)
@@ -244,6 +272,10 @@ def send_batches(batches: Iterator[Batch], to: OtlpTarget, to_logs: OtlpTarget |
             return 1
         io.print_result(f"Sent {_sent(spans, records)} to {traces.safe(to.url)}")
     return 0
+
+
+def _client(to: OtlpTarget, signal: str) -> contextlib.closing[Client]:
+    return contextlib.closing(Client(to.headers, timeout=to.timeout, signal=signal if to.protobuf else None))
 
 
 def _sent(spans: int, records: int) -> str:

@@ -141,7 +141,7 @@ class _Trace:
 
     def _root(self) -> Json:
         run, error = self._run, self._run.result.error
-        attributes = {
+        attributes: dict[str, object] = {
             "gen_ai.operation.name": "invoke_workflow",
             "gen_ai.workflow.name": run.case.case_id,
             "gen_ai.conversation.id": run.result.run_id,
@@ -155,6 +155,10 @@ class _Trace:
             "agent_eval.verdict": self._verdict,
             "error.type": error.kind if error is not None else None,
         }
+        if self._content and run.turns:  # What lists of traces show.
+            said = [text for turn in run.turns if (text := _texts(turn)[0]) is not None]
+            attributes["gen_ai.input.messages"] = _messages("user", said)
+            attributes["gen_ai.output.messages"] = _messages("assistant", [_texts(run.turns[-1])[1]], "stop")
         span = self._span("invoke_workflow", run.case.case_id, self._span_id(), attributes, self._start, self._end)
         if error is not None:
             span["status"] = {"code": _ERROR_STATUS}
@@ -175,8 +179,8 @@ class _Trace:
             attributes["gen_ai.usage.output_tokens"] = _whole(tokens.get("output_tokens"))
         if self._content:
             user, answer = _texts(turn)
-            attributes["gen_ai.input.messages"] = _message("user", user)
-            attributes["gen_ai.output.messages"] = _message("assistant", answer, finish_reason="stop")
+            attributes["gen_ai.input.messages"] = _messages("user", [user])
+            attributes["gen_ai.output.messages"] = _messages("assistant", [answer], "stop")
         span_id = self._span_id("turn", turn.number)
         return self._span("invoke_agent", self._agent, span_id, attributes, start, end, parent=self._span_id())
 
@@ -321,11 +325,11 @@ def _texts(turn: Turn) -> tuple[str | None, str | None]:
     return (turn.excerpt.user, turn.excerpt.answer) if turn.excerpt is not None else (None, None)
 
 
-def _message(role: str, text: str | None, **more: str) -> str | None:
-    if text is None:
-        return None
-    message = {"role": role, "parts": [{"type": "text", "content": text}], **more}
-    return json.dumps([message], ensure_ascii=False)
+def _messages(role: str, texts: Sequence[str | None], finish_reason: str | None = None) -> str | None:
+    """A message of each text; None without any."""
+    more = {} if finish_reason is None else {"finish_reason": finish_reason}
+    said = [{"role": role, "parts": [{"type": "text", "content": text}], **more} for text in texts if text is not None]
+    return json.dumps(said, ensure_ascii=False) if said else None
 
 
 def _response_to(call_id: str | None, name: str | None, responses: list[FunctionResponse]) -> FunctionResponse | None:
