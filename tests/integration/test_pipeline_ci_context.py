@@ -20,7 +20,7 @@ from recorded_evals import AGENT, write_evals
 
 from agent_eval.pipeline import find
 from agent_eval.pipeline._base_rules import held_rules
-from agent_eval.pipeline.ci_context import CIContext, detect_ci_context, gating_files_changed, rules
+from agent_eval.pipeline.ci_context import CIContext, deciding_files, detect_ci_context, gating_files_changed, rules
 from agent_eval.settings import Settings, read_settings
 
 # Whose rules hold for a pull request, and what of it decides about the verdict: real git, no network but loopback.
@@ -190,7 +190,7 @@ def test_ci_context__what_decides_about_scores_is_named(tmp_path: Path, github: 
         repo = new_repo(Path(tempfile.mkdtemp(dir=tmp_path)) / "repo")
         repo.commit({"test_config.json": "{}", "evals/bot.test.json": "{}", "lenient.json": "{}"})
         ci, settings = surveyed(repo, proposed(repo, github, {**files, **OTHERS}), **flags)
-        assert gating_files_changed(ci, settings) == deciding
+        assert gating_files_changed(ci, settings.root, deciding_files(settings)) == deciding
 
     removed = "test_config.json"
     check_changed({**dict.fromkeys(DECIDING, "{ }"), removed: None}, [*DECIDING, removed])

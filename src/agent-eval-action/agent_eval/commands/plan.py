@@ -87,9 +87,11 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
             io.log(f"agent-eval: {error}")
             return 2
     plan_problems += pipeline.policy_problems(settings, suite)
-    if pipeline.decides_tools(settings):
+    if pipeline.decides_tools(settings.tape_mode, settings.tool_rules):
         plan_problems += [*pipeline.tapes_unsupported(settings, choices), *pipeline.tape_problems(settings.root, suite)]
-        report.notices += pipeline.unanswered(settings, suite, choices)
+        report.notices += pipeline.unanswered(
+            settings.replay, settings.tool_rules, settings.output, settings.root, suite, choices
+        )
     log_problems([*problems, *plan_problems], io)
     if has_error(plan_problems):
         return 2

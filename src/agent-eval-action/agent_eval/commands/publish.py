@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from agent_eval.baseline import describe
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results
 from agent_eval.baseline.reader import UnreadableError, read_file, read_report
-from agent_eval.forge import Bound, Claim, Comment, Forge, ForgeError, Posted, PullRequest, RunStamp, Unbound
+from agent_eval.forge import Bound, Claim, Comment, Event, Forge, ForgeError, Posted, PullRequest, RunStamp, Unbound
 from agent_eval.pipeline import CIContext, change_warnings, is_gating_file, links_of
 from agent_eval_results import FILES, Origin, Reason, RunReport
 from agent_eval_scoring.core.problem import Problem
@@ -124,7 +124,14 @@ def publish(settings: Settings, ci: CIContext) -> Published:
         return Published(message=f"Nothing was published. {error}", ok=False)
     if isinstance(binding, Unbound):
         return _unbound(binding)
-    posted = _post(forge, settings, ci, report, binding)
+    pull_request, run = binding.pull_request, binding.run
+    stamp = RunStamp(run_id=run.id, attempt=run.run_attempt, sha=pull_request.head_sha)
+    links = _links_to(ci.event, binding, settings.artifact)
+    warnings = _changed_rules(forge, binding)
+    if pull_request.is_fork:
+        warnings.insert(0, "These results were uploaded by the fork's own run. Only the required check decides.")
+    report = _trusted(report, ci.event, binding)
+    posted = forge.upsert_comment(_comment(report, settings, pull_request, stamp, links, warnings))
     return Published(
         message=posted.message, ok=posted.is_posted or posted.kind in {"skipped", "superseded"}, url=posted.url
     )
@@ -167,11 +174,9 @@ def _results(forge: Forge, run_id: int, name: str) -> RunReport | Published:
     return report
 
 
-def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, binding: Bound) -> Posted:
-    from agent_eval_results.report.views import Links
-
-    event, run, pull_request = ci.event, binding.run, binding.pull_request
-    # GitHub, not the artifact, says what was tested.
+def _trusted(report: RunReport, event: Event, binding: Bound) -> RunReport:
+    """The report as the run concluded; GitHub, not the artifact, says what was tested."""
+    run, pull_request = binding.run, binding.pull_request
     origin = Origin(
         repository=event.repository or "",
         event=run.event,
@@ -188,22 +193,21 @@ def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, bi
     if baseline is not None:
         baseline = baseline.model_copy(update={"branch": pull_request.base_ref})
     trusted = {"origin": origin, "rule_changes": changes, "baseline": baseline}
-    report = _as_concluded(_quoted(report.model_copy(update=trusted)), run.conclusion)
-    repository = event.repository or ""
-    links = Links(
+    return _as_concluded(_quoted(report.model_copy(update=trusted)), run.conclusion)
+
+
+def _links_to(event: Event, binding: Bound, artifact: str) -> Links:
+    from agent_eval_results.report.views import Links
+
+    pull_request, repository = binding.pull_request, event.repository or ""
+    return Links(
         server_url=event.server_url,
         repository=repository,
         source_url=f"{event.server_url}/{repository}/blob/{pull_request.head_sha}",
-        run_url=run.html_url,
-        artifacts=(settings.artifact,),
+        run_url=binding.run.html_url,
+        artifacts=(artifact,),
         pull_request=pull_request.number,
     )
-    warnings = []
-    if pull_request.is_fork:
-        warnings.append("These results were uploaded by the fork's own run. Only the required check decides.")
-    warnings += _changed_rules(forge, binding)
-    stamp = RunStamp(run_id=run.id, attempt=run.run_attempt, sha=pull_request.head_sha)
-    return forge.upsert_comment(_comment(report, settings, pull_request, stamp, links, warnings))
 
 
 def _quoted(report: RunReport) -> RunReport:

@@ -13,7 +13,7 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import EllipsisType
@@ -27,6 +27,7 @@ from agent_eval.pipeline import (
     Outcome,
     RunContext,
     change_warnings,
+    deciding_files,
     detect_ci_context,
     for_artifact,
     gating_files_changed,
@@ -40,6 +41,8 @@ from agent_eval_results.report.progress import live_progress, plain_progress
 from agent_eval_scoring.core.problem import Problem, Severity, has_error
 
 if TYPE_CHECKING:
+    from agent_eval.commands.publish import Published
+    from agent_eval.forge import Posted
     from agent_eval.runner import Progress
     from agent_eval.settings.parsers import Shard
 
@@ -108,7 +111,9 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are
     if io.on_github and settings.mode != "link":
         io.log(f"agent-eval: {ci.activity.explanation}")
     if ci.activity.kind == "publish" and settings.mode != "link" and not has_error(problems):
-        return _publish(settings, ci, io)
+        from agent_eval.commands import publish
+
+        return _published(publish.publish(settings, ci), io, otherwise="Nothing was published")
     settings, problems, warnings = _with_base_rules(read, settings, problems, ci)
     for name, source in settings.sources.items():
         _LOG.debug("setting %s: from %s", name, source)
@@ -128,14 +133,20 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are
             # Later steps need the files and outputs of this run, too.
             outcome = pipeline.invalid(settings, context, problems)
         else:
-            settings = _resolved(settings, ci)
+            if settings.without_keys == "auto":
+                withheld = ci.activity.secrets_withheld
+                settings = dataclasses.replace(settings, without_keys="deterministic-only" if withheld else "invalid")
             with _progress(io) as report_progress:
-                outcome = _with_signals(settings, dataclasses.replace(context, progress=report_progress))
+                context = dataclasses.replace(context, progress=report_progress)
+                outcome = _with_signals(functools.partial(pipeline.run, settings, context), context.stop)
         try:
             _report(outcome, settings.shard, settings.root, settings.output, io, verbose=verbose)
         except Exception as error:  # The exit code doesn't depend on the report, and the comment can still be written.
             io.log(f"agent-eval: the result could not be shown: {type(error).__name__}: {error}")
-    _comment(outcome, settings, ci, warnings, io)
+    if settings.shard is None:  # A part of a run has no comment.
+        from agent_eval.commands import publish
+
+        _comment(functools.partial(publish.comment, outcome.report, settings, ci, warnings), io)
     assert outcome.report.exit_code is not None  # `outcome.write` sets it.
     return outcome.report.exit_code
 
@@ -165,7 +176,8 @@ def _with_base_rules(
             today = datetime.now(UTC).date()
             policy = base_settings.policy.instead_of(settings.policy, today)
             settings, problems = dataclasses.replace(base_settings, policy=policy), base_problems
-    return settings, problems, warnings + change_warnings(gating_files_changed(ci, settings))
+    changed = gating_files_changed(ci, settings.root, deciding_files(settings))
+    return settings, problems, warnings + change_warnings(changed)
 
 
 @contextlib.contextmanager
@@ -179,7 +191,7 @@ def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Probl
         elif (file := file_in(settings.output)) is not None:
             message = f"{relative(file, settings.root)} is a file: no results can be written there."
             problem = Problem(code="setting-invalid", message=message, hint=hint)
-        elif (refused := _overwritten(settings)) is not None:
+        elif settings.merges and (refused := _overwritten(settings.shards, settings.output, settings.root)) is not None:
             problem = refused
         else:
             try:
@@ -206,21 +218,10 @@ def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Probl
         yield dataclasses.replace(settings, output_dir=fresh.relative_to(settings.root)), [problem]
 
 
-def _overwritten(settings: Settings) -> Problem | None:
-    if not settings.merges:
-        return None
-    from agent_eval.pipeline.shards.parts import overwritten_part
+def _overwritten(shards: tuple[str, ...], output: Path, root: Path) -> Problem | None:
+    from agent_eval.pipeline.shards.parts import overwritten_part  # Only a merge needs it.
 
-    return overwritten_part(settings.shards, settings.output, settings.root)
-
-
-def _resolved(settings: Settings, ci: CIContext) -> Settings:
-    """The settings with `without-keys` resolved for this event."""
-    if settings.without_keys != "auto":
-        return settings
-    if ci.activity.secrets_withheld:
-        return dataclasses.replace(settings, without_keys="deterministic-only")
-    return dataclasses.replace(settings, without_keys="invalid")
+    return overwritten_part(shards, output, root)
 
 
 def _run_context(io: CliIO, ci: CIContext) -> RunContext:
@@ -235,7 +236,7 @@ def _run_context(io: CliIO, ci: CIContext) -> RunContext:
     )
 
 
-def _with_signals(settings: Settings, context: RunContext) -> Outcome:
+def _with_signals(evaluate: Callable[[], Coroutine[None, None, Outcome]], stop: asyncio.Event) -> Outcome:
     """Runs the pipeline. The first SIGTERM, SIGINT or SIGHUP stops it; finished runs are reported."""
     numbers = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
@@ -244,9 +245,9 @@ def _with_signals(settings: Settings, context: RunContext) -> Outcome:
     async def run() -> Outcome:
         loop = asyncio.get_running_loop()
         for number in numbers:
-            loop.add_signal_handler(number, context.stop.set)
+            loop.add_signal_handler(number, stop.set)
         try:
-            return await pipeline.run(settings, context)
+            return await evaluate()
         finally:
             for number in numbers:
                 loop.remove_signal_handler(number)
@@ -301,15 +302,12 @@ def _all_cases(output: Path, root: Path, io: CliIO) -> str:
         return f"agent-eval: {error}\n"
 
 
-def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequence[str], io: CliIO) -> None:
-    """Writes the pull request's comment. A failure does not change the verdict. A part of a run has no comment."""
-    if settings.shard is not None:
-        return
-    from agent_eval.commands import publish
+def _comment(post: Callable[[], Posted | None], io: CliIO) -> None:
+    """Writes the pull request's comment. A failure does not change the verdict."""
     from agent_eval_results.report.renderers import notice_command, one_output
 
     try:
-        posted = publish.comment(outcome.report, settings, ci, warnings)
+        posted = post()
     except Exception as error:
         io.log(f"agent-eval: the comment could not be written: {type(error).__name__}: {error}")
         return
@@ -324,19 +322,6 @@ def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequ
         _append("GITHUB_OUTPUT", one_output("comment-url", posted.url, secrets.token_hex(16)), io)
 
 
-def _publish(settings: Settings, ci: CIContext, io: CliIO) -> int:
-    from agent_eval.commands import publish
-    from agent_eval_results.report.renderers import notice_command, one_output
-
-    published = publish.publish(settings, ci)
-    io.log(f"agent-eval: {published.message}")
-    if not published.ok:
-        io.print_result(notice_command("Nothing was published", published.message))
-    if published.url is not None:
-        _append("GITHUB_OUTPUT", one_output("comment-url", published.url, secrets.token_hex(16)), io)
-    return 0 if published.ok else 1
-
-
 def _link(settings: Settings, ci: CIContext, problems: Sequence[Problem], warnings: Sequence[str], io: CliIO) -> int:
     from agent_eval.commands import publish
 
@@ -345,15 +330,21 @@ def _link(settings: Settings, ci: CIContext, problems: Sequence[Problem], warnin
     if has_error(problems):
         log_problems([problem for problem in problems if problem.severity is Severity.ERROR], io)
         return 2
-    from agent_eval_results.report.renderers import one_output
+    return _published(publish.link(url, settings, ci, warnings), io)
 
-    linked = publish.link(url, settings, ci, warnings)
-    io.log(f"agent-eval: {linked.message}")
-    if linked.summary:
-        _append("GITHUB_STEP_SUMMARY", linked.summary, io)
-    if linked.url is not None:
-        _append("GITHUB_OUTPUT", one_output("comment-url", linked.url, secrets.token_hex(16)), io)
-    return 0 if linked.ok else 1
+
+def _published(published: Published, io: CliIO, *, otherwise: str = "") -> int:
+    """Shows what was published, and returns the exit code; `otherwise` is the title of an error."""
+    from agent_eval_results.report.renderers import notice_command, one_output
+
+    io.log(f"agent-eval: {published.message}")
+    if otherwise and not published.ok:
+        io.print_result(notice_command(otherwise, published.message))
+    if published.summary:
+        _append("GITHUB_STEP_SUMMARY", published.summary, io)
+    if published.url is not None:
+        _append("GITHUB_OUTPUT", one_output("comment-url", published.url, secrets.token_hex(16)), io)
+    return 0 if published.ok else 1
 
 
 def _append(variable: str, text: str, io: CliIO) -> None:

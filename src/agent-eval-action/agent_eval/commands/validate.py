@@ -8,7 +8,7 @@ import dataclasses
 from agent_eval.commands._io import CliIO
 from agent_eval.commands.start import log_start_directory, print_problems, settings_of
 from agent_eval.gate.policy import Policy
-from agent_eval.pipeline import load, misnamed_models, placed, policy_problems, tape_problems
+from agent_eval.pipeline import load, misnamed_models, model_settings, placed, policy_problems, tape_problems
 from agent_eval_scoring.core.problem import has_error
 from agent_eval_scoring.evalset.problem_texts import summary_line
 
@@ -25,7 +25,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         print_problems(problems, arguments.format)
         return 2
     suite = load(settings)
-    problems = placed(misnamed_models(suite.files, settings, io.environ), settings.root)
+    problems = placed(misnamed_models(suite.files, model_settings(settings), io.environ), settings.root)
     if settings.policy != Policy():
         problems += policy_problems(settings, suite)
     problems += tape_problems(settings.root, suite)

@@ -15,6 +15,7 @@ from agent_eval.pipeline._tapes import (
 from agent_eval.pipeline.ci_context import (
     CIContext,
     change_warnings,
+    deciding_files,
     detect_ci_context,
     for_artifact,
     gating_files_changed,

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Find = Callable[["Settings"], tuple["Suite", "AgentChoices"]]
 """Reads the eval files of a checkout and finds their agents."""
+_InCheckout = Callable[[Path, Callable[[str], str]], "Settings"]
+"""`Settings.in_checkout`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +115,7 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
     if not ci.compares:  # A pull request with `mode: gate`.
         return own
     try:
-        base = await _base_side(settings, ci, find)
+        base = await _base_side(settings.in_checkout, ci, find)
     except (GitError, NotOnBase) as error:
         return dataclasses.replace(own, unread=first_line(str(error), 300))
     tapes = {
@@ -145,7 +147,7 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
     )
 
 
-async def _base_side(settings: Settings, ci: CIContext, find: Find) -> Side:
+async def _base_side(there: _InCheckout, ci: CIContext, find: Find) -> Side:
     """The base branch's eval files, criteria and hashes of code.
 
     Raises:
@@ -158,11 +160,11 @@ async def _base_side(settings: Settings, ci: CIContext, find: Find) -> Side:
     if ci.baseline_request is None:
         raise GitError(ci.no_baseline_reason or "The base branch's commit is not known.")
     async with open_base(ci.git, ci.baseline_request.commit, remote=ci.remote, complete=False) as checkout:
-        return await asyncio.to_thread(_read_base, settings, checkout, find)
+        return await asyncio.to_thread(_read_base, there, checkout, find)
 
 
-def _read_base(settings: Settings, checkout: BaseWorktree, find: Find) -> Side:
-    base_settings = settings.in_checkout(checkout.root, checkout.corresponding)
+def _read_base(there: _InCheckout, checkout: BaseWorktree, find: Find) -> Side:
+    base_settings = there(checkout.root, checkout.corresponding)
     if base_settings.config is not None and not (checkout.root / base_settings.config).is_file():
         raise GitError(f"The base branch has no file {base_settings.config}, which `config` names.")
     suite, choices = find(base_settings)

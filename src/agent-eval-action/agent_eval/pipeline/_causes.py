@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._regression import Base
     from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.runner import Plan
-    from agent_eval.settings import Settings
     from agent_eval_results import AgentTree, CaseReport, RunReport
     from agent_eval_results.data.comparison import ChangedAnswer
 
@@ -32,7 +31,8 @@ def explain(
     recording_of: Callable[[str], Recording | None],
     base: Base | None,
     base_agents: Sequence[AgentTree],
-    settings: Settings,
+    root: Path,
+    output: Path,
     ci: CIContext,
 ) -> None:
     """Adds what readers of a verdict want to know: causes, what the pull request changes, and answers that differ.
@@ -43,17 +43,18 @@ def explain(
         recording_of: Returns the recording of a run id; None if there is none.
         base: The base branch's results.
         base_agents: Its agents; empty if they are unknown.
-        settings: The run's.
+        root: The directory that agent-eval works in.
+        output: The output directory.
         ci: Knows the checkout.
     """
     from agent_eval.pipeline._agents import add_changes, diffs_of
     from agent_eval.pipeline._regression import store_baseline_recordings
 
-    root = settings.root.resolve()
-    add_causes(report, plan, recording_of, base, settings.output)
+    root = root.resolve()
+    add_causes(report, plan, recording_of, base, output)
     add_changes(report, base_agents, ci, root, recording_of)
-    add_changed_answers(report, plan, recording_of, base, settings.output, lambda: diffs_of(report, ci, root))
-    store_baseline_recordings(report, base, settings.output)
+    add_changed_answers(report, plan, recording_of, base, output, lambda: diffs_of(report, ci, root))
+    store_baseline_recordings(report, base, output)
 
 
 def add_causes(

@@ -50,7 +50,16 @@ def draft_report(
         origin=context.ci.origin if context.ci is not LOCAL else None,
         selection=_selection(settings.root, settings.paths, settings.exclude),
         files=list(files),
-        options=_options(settings),
+        options={
+            name: carriable(without_credentials(str(value)))
+            for name, value in {
+                "agent": settings.agent,
+                "config": settings.config,
+                "agent-python": settings.agent_python,
+                "replay": settings.replay if settings.replay != "off" else None,
+            }.items()
+            if value is not None
+        },
     )
     return with_problems(report, problems)
 
@@ -69,17 +78,6 @@ def _selection(root: Path, paths: tuple[str, ...], exclude: tuple[str, ...]) -> 
         for selector in selectors_of(root, paths)
     ]
     return SelectionReport(targets=targets, exclude=list(map(carriable, exclude)))
-
-
-def _options(settings: Settings) -> dict[str, str]:
-    replay = settings.replay if settings.replay != "off" else None
-    values = {
-        "agent": settings.agent,
-        "config": settings.config,
-        "agent-python": settings.agent_python,
-        "replay": replay,
-    }
-    return {name: carriable(without_credentials(str(value))) for name, value in values.items() if value is not None}
 
 
 def with_problems(report: RunReport, problems: Iterable[Problem]) -> RunReport:

@@ -35,9 +35,9 @@ _OLD = 30 * _DAY
 """Age in seconds from which tapes of models may no longer be what the models say."""
 
 
-def decides_tools(settings: Settings) -> bool:
+def decides_tools(mode: Mode, rules: Iterable[ToolRule]) -> bool:
     """Whether calls of tools are recorded, or answered by something else."""
-    return settings.tape_mode != "live" or any(rule.answers for rule in settings.tool_rules)
+    return mode != "live" or any(rule.answers for rule in rules)
 
 
 def open_tapes(
@@ -54,7 +54,7 @@ def open_tapes(
         masker: Of secrets that no tape must have.
         choices: The agents.
     """
-    if not decides_tools(settings) or (choices is not None and choices.only_recorded):
+    if not decides_tools(settings.tape_mode, settings.tool_rules) or (choices is not None and choices.only_recorded):
         return None
     from agent_eval.gate.policy import PolicyReader
     from agent_eval.runner import Tapes
@@ -119,7 +119,7 @@ def _digest(data: bytes) -> str:
 
 def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem]:
     """Errors where `replay` or `record` can't be obeyed."""
-    if not decides_tools(settings):
+    if not decides_tools(settings.tape_mode, settings.tool_rules):
         return []
     setting = "answers: case" if settings.tape_mode == "live" else _said(settings.record, settings.replay)
     unable = {choice.path for choice in choices.by_file.values() if not choice.driver.replays_tools}
@@ -303,35 +303,34 @@ def tape_problems(root: Path, suite: Suite) -> list[Problem]:
     return problems
 
 
-def unanswered(settings: Settings, suite: Suite, choices: AgentChoices) -> list[str]:
+def unanswered(
+    replay: str, tool_rules: tuple[ToolRule, ...], output: Path, root: Path, suite: Suite, choices: AgentChoices
+) -> list[str]:
     """Lines about the selected cases whose tape is missing or stale, if it is replayed."""
-    if settings.replay == "off":
+    if replay == "off":
         return []
     from agent_eval_agents.tapes import ToolRules
 
-    tapes = {stored.case_id: stored for stored in stored_tapes(settings.root, suite)}
+    tapes = {stored.case_id: stored for stored in stored_tapes(root, suite)}
     recorded = {path for path, choice in choices.by_file.items() if choice.driver.reads_file}
     files = [file for file in suite.files if file.path not in recorded]
     cases = [f"{file.path}:{case.eval_id}" for file in files for case in file.cases]
-    readable = {case: tape for case in cases if case in tapes and (tape := _readable(settings.root, tapes[case]))}
-    live = settings.replay == "missing-live"
+    readable = {case: tape for case in cases if case in tapes and (tape := _readable(root, tapes[case]))}
+    live = replay == "missing-live"
     without_models = [case for case in cases if not (case in readable and readable[case].has_models(may_be_live=live))]
     without_tape = [case for case in cases if case not in tapes or (case in readable and readable[case].outdated)]
-    missing = without_tape if settings.replay == "tools" else without_models
-    stale_tools, rules = (
-        stale_tools_by(settings.output, settings.root, settings.tool_rules),
-        ToolRules(rules=settings.tool_rules),
-    )
+    missing = without_tape if replay == "tools" else without_models
+    stale_tools, rules = stale_tools_by(output, root, tool_rules), ToolRules(rules=tool_rules)
     stale = [
         case
         for case, tape in readable.items()
         if case not in missing and any(rules.of(tool).stale == "error" for tool in stale_tools(tape))
     ]
-    then = {"all": ", inconclusive", "missing-live": ", which will run live"}.get(settings.replay, "")
+    then = {"all": ", inconclusive", "missing-live": ", which will run live"}.get(replay, "")
     lines = []
     if missing:
         what = f"No recorded model calls: {plural(len(missing), 'case')}{then}"
-        if settings.replay == "tools":
+        if replay == "tools":
             what = f"No tape: {plural(len(missing), 'case')}, which must not call a tool"
         lines.append(f"{what}: {listed(missing, 3)}")
     if stale:

@@ -132,10 +132,11 @@ def detect_ci_context(
         head = git.commit("HEAD")
     except GitError as error:
         git = error
+    uncommitted = _uncommitted(git, head, settings.root, settings.written_directories, event) if head else []
     ci = CIContext(
         event=event,
         activity=detected,
-        origin=_origin(event, detected, head, _uncommitted(git, head, settings, event) if head else []),
+        origin=_origin(event, detected, head, uncommitted),
         git=git,
         forge=_forge(settings.github_token, host, event, log),
     )
@@ -171,12 +172,12 @@ def _remote(github_token: str | None, event: Event) -> Remote:
     return Remote(url=f"{event.server_url}/{event.repository}", token=github_token)
 
 
-def _uncommitted(git: Git | GitError, head: str, settings: Settings, event: Event) -> list[str]:
+def _uncommitted(git: Git | GitError, head: str, root: Path, skip: Sequence[Path], event: Event) -> list[str]:
     """The files that are tested as they are, and not as the commit has them.
 
     In CI new files don't count: other steps of the job leave theirs.
     """
-    written = tuple(f"{os.path.relpath(path, settings.root)}/" for path in settings.written_directories)
+    written = tuple(f"{os.path.relpath(path, root)}/" for path in skip)
     try:
         names = git.differing(head, new=not event.name) if isinstance(git, Git) else []
     except GitError:
@@ -345,13 +346,14 @@ def change_warnings(changed: Sequence[str] | None) -> list[str]:
     return [f"This pull request changes what is scored: {listed(changed, 5)}."]
 
 
-def gating_files_changed(ci: CIContext, settings: Settings) -> list[str] | None:
+def gating_files_changed(ci: CIContext, root: Path, deciding: Iterable[Path]) -> list[str] | None:
     """Changed files that affect scores, as sorted paths: eval files, criteria, the workflow with its inputs, and files
     that supply answers and verdicts. `rules` reports a changed agent-eval.toml.
 
     Args:
         ci: The run's CI context.
-        settings: The effective settings.
+        root: The directory that agent-eval works in.
+        deciding: From `deciding_files`.
 
     Returns:
         None if the changed files are unknown.
@@ -361,9 +363,7 @@ def gating_files_changed(ci: CIContext, settings: Settings) -> list[str] | None:
     changed, git = ci.changes(), ci.git
     if changed is None or not isinstance(git, Git):
         return None
-    inputs = [
-        tracked for path in deciding_files(settings) if (tracked := in_checkout(path, settings.root, git)) is not None
-    ]
+    inputs = [tracked for path in deciding if (tracked := in_checkout(path, root, git)) is not None]
     if ci.event.workflow_path is not None:
         inputs.append(PurePosixPath(ci.event.workflow_path))
     return sorted(path for path in changed if _is_of_evals(path) or touches(path, inputs))

@@ -157,7 +157,7 @@ async def open_agents(
         loads=context.loads,
         limiter=limiter,
         turn_timeout=settings.turn_timeout,
-        asks_for_tools=decides_tools(settings),
+        asks_for_tools=decides_tools(settings.tape_mode, settings.tool_rules),
         asks_for_models=settings.tape_mode not in {"live", "replay"},
         remote=RemoteOptions(
             headers=headers,
@@ -321,19 +321,26 @@ def model_uses(files: Sequence[LoadedFile], judge_model: str | None) -> list[Mod
     return judges + users
 
 
-def misnamed_models(files: Sequence[LoadedFile], settings: Settings, environ: Mapping[str, str]) -> list[Problem]:
+def misnamed_models(files: Sequence[LoadedFile], settings: ModelSettings, environ: Mapping[str, str]) -> list[Problem]:
     """Problems of model names and configs in the files, whether or not keys are set."""
     uses = model_uses(files, settings.judge_model)
     if not uses:
         return []
     from agent_eval_scoring.models.check import IN_FILES, check_models
 
-    checked = check_models(uses, model_settings(settings), environ)
+    checked = check_models(uses, settings, environ)
     return [problem for problem in checked.problems if problem.code in IN_FILES]
 
 
 async def open_models(
-    settings: Settings, context: RunContext, uses: Sequence[ModelUse], stack: contextlib.AsyncExitStack
+    configured: ModelSettings,
+    context: RunContext,
+    uses: Sequence[ModelUse],
+    stack: contextlib.AsyncExitStack,
+    without_keys: str,
+    run_timeout: float,
+    *,
+    taped: bool,
 ) -> tuple[ModelPool | None, Sequence[Problem], MissingModels | None]:
     """Opens the models that will be called: the pool (None if none will be), problems, and models without a key."""
     if not uses:
@@ -343,20 +350,19 @@ async def open_models(
     from agent_eval_scoring.models.check import NO_KEY, check_models, credential_problems
     from agent_eval_scoring.models.pool import open_models as open_pool
 
-    configured = model_settings(settings)
     checked = check_models(uses, configured, context.environ)
     problems: Sequence[Problem] = checked.problems
     without = None
     names = dict.fromkeys(use.model for use in uses)
-    if settings.without_keys in {"inconclusive", "deterministic-only"} and not configured.offline:
+    if without_keys in {"inconclusive", "deterministic-only"} and not configured.offline:
         missing = [name for name in names if name not in checked.endpoints]
         keyless = [problem for problem in problems if problem.code == NO_KEY]
         if keyless and len(keyless) == sum(problem.severity is Severity.ERROR for problem in problems):
-            code = WITHOUT_KEY if settings.without_keys == "deterministic-only" else "judge-no-credentials"
-            without = MissingModels(models=frozenset(missing), code=code, taped=settings.tape_mode == "all")
+            code = WITHOUT_KEY if without_keys == "deterministic-only" else "judge-no-credentials"
+            without = MissingModels(models=frozenset(missing), code=code, taped=taped)
             problems = [problem if problem.code != NO_KEY else _milder(problem) for problem in problems]
             names = {name: None for name in names if name in checked.endpoints}
-    until = time.monotonic() + settings.run_timeout - min(_MOST_RESERVED, settings.run_timeout * _RESERVED)
+    until = time.monotonic() + run_timeout - min(_MOST_RESERVED, run_timeout * _RESERVED)
     pool = await stack.enter_async_context(open_pool(configured, context.environ, models=names, until=until))
     # Credentials that can't be opened are a mistake of the set-up too, and nothing has been paid for yet.
     if not has_error(problems):

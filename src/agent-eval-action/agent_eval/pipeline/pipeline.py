@@ -53,7 +53,7 @@ def features_of(settings: Settings) -> Sequence[Feature]:
     """The features of a run. Their hooks are called in this order."""
     return (
         # Shards first: a merge adds the usage of its parts to the report, to which the budget adds this job's.
-        shards_of(settings),
+        shards_of(settings.shard, settings.shard_plan, merges=settings.merges),
         Budget(),
     )
 
@@ -79,7 +79,10 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         settings = dataclasses.replace(settings, policy=rules.policy)
         ruled = dataclasses.replace(suite, files=rules.files)
         uses = model_uses(ruled.files, settings.judge_model)
-        models, unusable, without = await open_models(settings, context, uses, stack)
+        configured, taped = model_settings(settings), settings.tape_mode == "all"
+        models, unusable, without = await open_models(
+            configured, context, uses, stack, settings.without_keys, settings.run_timeout, taped=taped
+        )
         all_here = all(choice.runs_here for choice in choices.by_file.values())
         masker = masker_of(settings.agent_headers, settings.agent_env, context.environ, all_here=all_here)
         plan = plan_runs(settings, ruled, choices, models, without, masker)
@@ -94,7 +97,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             choices=choices,
             rules=rules,
             models=models,
-            bill=open_bill(model_settings(settings), models),
+            bill=open_bill(configured, models),
             tapes=tapes,
             plan=plan,
             features=features_of(settings),
@@ -291,7 +294,7 @@ async def _run(run: Run) -> Outcome:
         if kept and not context.ci.event.name and settings.record == "off":
             report.notices.append(say("journal-kept", file=JOURNAL))
         if report.has_verdict:
-            explain(report, plan, journal.recording, base, base_agents, settings, context.ci)
+            explain(report, plan, journal.recording, base, base_agents, settings.root, settings.output, context.ci)
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()

@@ -30,43 +30,23 @@ from agent_eval_workbench.calibration.target import TargetCriterion, choose_targ
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
-    """Runs the command and returns its exit code."""
+    """Runs the command and returns its exit code: 1 if kappa is too low, 3 if too few labels could be judged."""
     settings, problems = settings_of(arguments, io)
     if has_error(problems):
         print_problems(problems)
         return 2
-    code, text, input_problems = _calibrated(arguments, settings, io.environ, io.log)
+    report, input_problems = asyncio.run(_calibrate(arguments, settings, io.environ, io.log))
     log_problems([*problems, *input_problems], io)
-    if text:
-        io.print_result(text.rstrip("\n"))
-    return code
+    if report is None:
+        return INVALID
+    as_json = arguments.format == "json"
+    text = report.model_dump_json(indent=2) if as_json else render_text(report, show=arguments.show)
+    io.print_result(text.rstrip("\n"))
+    return _EXIT_CODES[report.verdict]
 
 
 _EXIT_CODES = {"passed": 0, "reported": 0, "failed": 1, "inconclusive": 3}
 INVALID = 2
-
-
-def _calibrated(
-    arguments: argparse.Namespace, settings: Settings, environ: Mapping[str, str], log: Callable[[str], None]
-) -> tuple[int, str, list[Problem]]:
-    """Runs the command.
-
-    Args:
-        arguments: From `arguments.add_arguments`.
-        settings: As for a run: judge, key, address, budgets, cache, replay, time.
-        environ: Where API keys come from.
-        log: Receives one line with the number of calls before the judge is asked.
-
-    Returns:
-        The exit code: 0; 1 if kappa is too low; 2 after an error; 3 if too few labels could be judged. Then the text
-        to print, empty after an error, and the problems of the input.
-    """
-    report, problems = asyncio.run(_calibrate(arguments, settings, environ, log))
-    if report is None:
-        return INVALID, "", problems
-    as_json = arguments.format == "json"
-    text = report.model_dump_json(indent=2) + "\n" if as_json else render_text(report, show=arguments.show)
-    return _EXIT_CODES[report.verdict], text, problems
 
 
 async def _calibrate(

@@ -11,20 +11,22 @@ from typing import TYPE_CHECKING
 from agent_eval.pipeline.features import Feature
 
 if TYPE_CHECKING:
-    from agent_eval.settings import Settings
+    from pathlib import Path
+
+    from agent_eval.settings.parsers import Shard
 
 
-def shards_of(settings: Settings) -> Feature:
-    """The feature for a part, for a merge, or for a run of all cases."""
-    if settings.merges:
+def shards_of(part: Shard | None, durations: Path | None, *, merges: bool) -> Feature:
+    """The feature for a merge, for a part, or for a run of all cases, whose durations may be in a file."""
+    if merges:
         from agent_eval.pipeline.shards.merge import Merge
 
         return Merge()
-    if settings.shard is not None:
+    if part is not None:
         from agent_eval.pipeline.shards._part import Part
 
-        return Part(settings.shard)
-    if settings.shard_plan is not None:
+        return Part(part)
+    if durations is not None:
         from agent_eval.pipeline.shards.split import Weighed
 
         return Weighed()
