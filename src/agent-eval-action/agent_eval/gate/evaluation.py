@@ -488,7 +488,7 @@ def _errors_again(confirmations: Iterable[results.CaseReport]) -> dict[str, tupl
         errors, runs = counts.get(case.case_id, (0, 0))
         for run in case.runs:
             errors += run.error is not None and run.error.owner == "agent"
-            runs += run.status in {"passed", "failed"}
+            runs += run.is_judged
         counts[case.case_id] = errors, runs
     return counts
 
@@ -499,7 +499,7 @@ def outage(confirmations: Iterable[results.CaseReport]) -> results.Reason | None
     for case in confirmations:
         unscored = next((metric.reason for metric in case.metrics if metric.status == "not_evaluated"), None)
         for run in case.runs:
-            judged += run.status in {"passed", "failed"}
+            judged += run.is_judged
             if run.error is not None and run.error.owner == "provider":
                 lost.append(results.Reason(code=run.error.kind, message=run.error.message))
             elif run.error is None and run.status == "errored" and unscored and unscored.code in _OF_A_SERVICE:

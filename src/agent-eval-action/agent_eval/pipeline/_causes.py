@@ -109,7 +109,7 @@ def add_changed_answers(
     from agent_eval_results.report.phrases import say
 
     paired = base.pairing.counterparts
-    cases = [case for case in report.cases if case.case_id in paired and case.status in {"passed", "failed"}]
+    cases = [case for case in report.cases if case.case_id in paired and case.is_judged]
     try:
         report.comparison.changed_answers = changed_in(report, cases, plan, recording_of, base, output, diffs())
     except Exception as error:

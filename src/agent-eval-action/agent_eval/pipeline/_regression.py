@@ -316,7 +316,7 @@ def _scored_runs(cases: Sequence[CaseReport]) -> dict[str, int]:
 
 
 def _count_scored(cases: Sequence[CaseReport]) -> int:
-    return sum(run.status in {"passed", "failed"} for case in cases for run in case.runs)
+    return sum(run.is_judged for case in cases for run in case.runs)
 
 
 def decision_report(decision: DecisionReport, gathered: Gathered, history: HistoryReport) -> DecisionReport:

@@ -15,6 +15,7 @@ from agent_eval_scoring.models import Meter
 if TYPE_CHECKING:
     from agent_eval.pipeline.features import Run
     from agent_eval_results import RunReport
+    from agent_eval_scoring.criteria.cost_estimate import Range
     from agent_eval_scoring.models import ModelSettings
     from agent_eval_scoring.models.pool import ModelPool
 
@@ -54,3 +55,12 @@ class Budget(Feature):
             yield usage_line(usage)
         for remark in (backend_notes, close_vote_notes, missing_verdict_notes, truncation_notes):
             yield from remark(report.cases)
+
+
+def times(calls: Range) -> str:
+    """For example `once`, `6 times`, `6 to 10 times`, `6 times or more`."""
+    if calls.most is None:
+        return f"{calls.least:,} times or more"
+    if calls.least == calls.most:
+        return "once" if calls.least == 1 else f"{calls.least:,} times"
+    return f"{calls.least:,} to {calls.most:,} times"

@@ -89,8 +89,8 @@ class Feature:
     def after(self, report: RunReport, checkout: Checkout) -> None:
         """Adds to the report once it has its cases, before they are compared."""
 
-    def outcome(self, report: RunReport, verdict: Verdict) -> Verdict:
-        """The verdict that holds, given the one that was decided."""
+    def outcome(self, report: RunReport, verdict: Verdict | None) -> Verdict | None:
+        """The verdict that holds, given the one that was decided; None: nothing was."""
         return verdict
 
     def notices(self, run: Run, report: RunReport) -> Iterable[str]:

@@ -22,7 +22,7 @@ from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open
 from agent_eval.pipeline._draft import died_with_others, draft_report, misspelt_tools, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, placed, plan_runs, policy_problems
 from agent_eval.pipeline._tapes import chosen_runs, is_missed, open_tapes, plan_tapes, replay_notices, tapes_unsupported
-from agent_eval.pipeline.budget import Budget, open_bill
+from agent_eval.pipeline.budget import Budget, open_bill, times
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, masker_of, model_settings, model_uses, open_models, prepare
 from agent_eval.pipeline.features import Feature, Run
@@ -122,7 +122,9 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         if settings.replay != "all" and any(use.model not in silent for use in uses):
             _log_plan(settings.num_runs, settings.judge_model, context, ruled.files, silent)
         if any(feature.idle for feature in run.features):
-            return _nothing_to_run(run)
+            _set_verdict(run, run.report, None)
+            remove_logs(run.settings.output)
+            return write(run.settings, context, run.report, Recorded(runs=(), cases=()))
         try:
             return await _run(run)
         except AgentNotEnded as error:
@@ -136,18 +138,11 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             return write_if_possible(run.settings, context, with_problems(run.report, [_disk_full(error)]))
 
 
-def _nothing_to_run(run: Run) -> Outcome:
-    from agent_eval.gate.verdict import decide
-
-    _set_verdict(run, run.report, decide(()))
-    remove_logs(run.settings.output)
-    return write(run.settings, run.context, run.report, Recorded(runs=(), cases=()))
-
-
-def _set_verdict(run: Run, report: RunReport, verdict: Verdict) -> Verdict:
-    """Writes the verdict that holds into the report, and returns it."""
+def _set_verdict(run: Run, report: RunReport, verdict: Verdict | None) -> Verdict:
+    """Writes the verdict that holds into the report, and returns it; None: a feature has the only one."""
     for feature in run.features:
         verdict = feature.outcome(report, verdict)
+    assert verdict is not None
     report.verdict, report.reasons = verdict.value, list(verdict.reasons)
     return verdict
 
@@ -174,12 +169,13 @@ def _log_plan(
     num_runs: int, judge_model: str | None, context: RunContext, files: Sequence[LoadedFile], silent: Collection[str]
 ) -> None:
     """Logs the planned model calls, without those of models that have no key."""
-    from agent_eval_scoring.criteria.cost_estimate import estimate, estimate_line
+    from agent_eval_scoring.criteria.cost_estimate import estimate
 
     planned = estimate(files, num_runs=num_runs, default_model=default_model(judge_model))
     for file in planned.files:
         file.criteria = [criterion for criterion in file.criteria if criterion.model not in silent]
-    context.log(f"agent-eval: {estimate_line(planned)}")
+    asked = f"{times(planned.calls)} ({', '.join(planned.models)})"
+    context.log(f"agent-eval: Judges and simulated users will be asked {asked}.")
 
 
 def invalid(settings: Settings, context: RunContext, problems: Sequence[Problem]) -> Outcome:
@@ -233,10 +229,7 @@ async def _run(run: Run) -> Outcome:
             base = None
             base_agents: Sequence[AgentTree] = ()
             if not all(feature.judges for feature in run.features):
-                from agent_eval.gate.verdict import decide
-
-                report = await _with_cases(run, drafted, checkout)
-                verdict = _set_verdict(run, report, decide(report.cases))
+                verdict = _set_verdict(run, await _with_cases(run, drafted, checkout), None)
             else:
                 verdict, base = await _judged(run, drafted, checkout, base_checkout)
                 if base is not None:
@@ -290,7 +283,7 @@ async def _run(run: Run) -> Outcome:
         )
         complete = not (waits and open_ends)  # What other jobs have run is not resumed.
         # On a runner the directory is gone afterwards; what was recorded is not resumed.
-        kept = not complete and any(case.status in {"passed", "failed"} for case in report.cases)
+        kept = not complete and any(case.is_judged for case in report.cases)
         if kept and not context.ci.event.name and settings.record == "off":
             report.notices.append(say("journal-kept", file=JOURNAL))
         if report.has_verdict:

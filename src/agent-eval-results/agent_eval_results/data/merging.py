@@ -145,7 +145,7 @@ def _direction(metric: MetricReport, runs: Sequence[RunScore]) -> Direction:
     higher_passes = {
         (run.score > metric.threshold) == (run.status == "passed")
         for run in runs
-        if run.score is not None and run.score != metric.threshold and run.status in {"passed", "failed"}
+        if run.score is not None and run.score != metric.threshold and run.is_judged
     }
     if len(higher_passes) != 1:
         return metric.direction

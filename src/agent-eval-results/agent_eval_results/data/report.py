@@ -7,7 +7,7 @@ conversation. The complete recordings are in `recordings.jsonl.gz`.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, computed_field, model_validator
 
@@ -121,7 +121,19 @@ class TurnEvidence(ReportModel):
     """One finding per line, e.g. "missing: turn_on(device='lamp')"."""
 
 
-class RunScore(ReportModel):
+class _Evaluated:
+    """What can pass, fail, or end without a result."""
+
+    if TYPE_CHECKING:
+        status: str
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it passed or failed; not, if it could not be evaluated, did not run or is quarantined."""
+        return self.status in {"passed", "failed"}
+
+
+class RunScore(_Evaluated, ReportModel):
     """The score of a metric in one run."""
 
     run: int
@@ -174,7 +186,7 @@ class MetricReport(ReportModel):
         return f"{SCORING_VERSION}-{self.fingerprint}"
 
 
-class RunResult(ReportModel):
+class RunResult(_Evaluated, ReportModel):
     """One run of a case, without its scores."""
 
     run_id: str
@@ -202,7 +214,7 @@ class RunResult(ReportModel):
         return self.tools is not None and self.tools.mode == "all" and not missed
 
 
-class CaseReport(_ComputingReport):
+class CaseReport(_Evaluated, _ComputingReport):
     """A case over all its runs."""
 
     case_id: str

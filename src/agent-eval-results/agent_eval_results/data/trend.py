@@ -203,7 +203,7 @@ def trend_row(report: RunReport, record: HistoryRecord) -> TrendRow:
         record: Its record in the history.
     """
     words = [_outcome(case) for case in report.cases]
-    judged = [run for case in report.cases for run in case.runs if run.status in {"passed", "failed"}]
+    judged = [run for case in report.cases for run in case.runs if run.is_judged]
     runs = [run for run in judged if not run.replayed]
     counts = [(run.usage.input_tokens, run.usage.output_tokens) for run in runs]
     tokens = [(sent or 0) + (received or 0) for sent, received in counts if (sent, received) != (None, None)]

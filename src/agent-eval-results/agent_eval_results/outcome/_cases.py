@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from agent_eval_results import (
+    CHANGED_FACTS,
+    PASS,
     CaseComparison,
     CaseDecisionReport,
     CaseReport,
@@ -221,6 +223,14 @@ class Outcome(CaseOutcome):
     """Whether it fails on the base branch too, and no less often."""
     always_fails: bool
     """Whether the statistics name it and no run of it passed."""
+    label: str
+    """How it compares with the base branch: `metric-worse`, `always-fails`, `sometimes-fails`, its trend or its change;
+    with `-suspected` where that may be chance. Empty: not at all, or what happened to it says more."""
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the statistics say so; another pass alone is no evidence."""
+        return self.trend == "better"
 
     @property
     def is_flaky(self) -> bool:
@@ -348,6 +358,16 @@ def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> Outcome:
     no_pass = case.status in {"failed", "errored"}
     excused = no_pass and not blocks and _is_excused(case, report)
     standing = _standing(case, report, trend, change, would_block=would_block)
+    always_fails = metrics is not None and (metrics[0].word == "broken" if runs is None else runs.head_passed == 0)
+    if standing in {"not-evaluated", "quarantined"}:
+        label = ""
+    elif trend and standing not in {"regression", "suspected"}:
+        label = trend
+    elif trend and metrics:
+        how = "always-fails" if always_fails else "sometimes-fails"
+        label = {PASS: how, CHANGED_FACTS: "answers-differ"}.get(metrics[0].metric, "metric-worse")
+    else:  # Passing once more is no news beside statistics.
+        label = "" if change is None or (change == "fixed" and report.decision is not None) else change
     return Outcome(
         standing=standing,
         blocks=blocks,
@@ -359,7 +379,8 @@ def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> Outcome:
         word=word,
         trend=trend,
         as_before=trend in _FLAKY or change == "still_failing",
-        always_fails=metrics is not None and (metrics[0].word == "broken" if runs is None else runs.head_passed == 0),
+        always_fails=always_fails,
+        label=f"{label}-suspected" if standing == "suspected" else label,
     )
 
 

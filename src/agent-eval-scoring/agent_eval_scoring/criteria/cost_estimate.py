@@ -244,17 +244,3 @@ def _cost(model: str, calls: Range, tokens: Range, prices: Mapping[str, Price]) 
     if calls.most is None or tokens.most is None:
         return dollars(calls.least, tokens.least), None
     return dollars(calls.least, tokens.least), dollars(calls.most, tokens.most)
-
-
-def estimate_line(estimate: Estimate) -> str:
-    """For example `Judges and simulated users will be asked 102 to 170 times (gemini-2.5-flash).`"""
-    return f"Judges and simulated users will be asked {times(estimate.calls)} ({', '.join(estimate.models)})."
-
-
-def times(calls: Range) -> str:
-    """For example `once`, `6 times`, `6 to 10 times`, `6 times or more`."""
-    if calls.most is None:
-        return f"{calls.least:,} times or more"
-    if calls.least == calls.most:
-        return "once" if calls.least == 1 else f"{calls.least:,} times"
-    return f"{calls.least:,} to {calls.most:,} times"

@@ -12,13 +12,14 @@ from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_problems, print_problems, settings_of
 from agent_eval.gate.policy import PolicyReader
 from agent_eval.pipeline import default_model, model_settings, placed
+from agent_eval.pipeline.budget import times
 from agent_eval.settings import Settings
 from agent_eval_results.report.views import usage_report
 from agent_eval_scoring.core.content import text_of
 from agent_eval_scoring.core.problem import Problem, has_error
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.criteria import judge_of
-from agent_eval_scoring.criteria.cost_estimate import Range, times
+from agent_eval_scoring.criteria.cost_estimate import Range
 from agent_eval_scoring.criteria.judged import Judge, Options, judge_calls
 from agent_eval_scoring.models import ModelUse
 from agent_eval_scoring.models.check import check_models, credential_problems

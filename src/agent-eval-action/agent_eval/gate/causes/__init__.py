@@ -243,7 +243,7 @@ def _judged(report: RunReport) -> Iterator[_Judged]:
     for part in report.confirmations:
         parts.setdefault(part.case_id, []).append(part)
     for case in report.cases:
-        if case.status not in {"passed", "failed"}:
+        if not case.is_judged:
             continue
         pieces = [case, *parts.get(case.case_id, ())]
         criteria: dict[int, list[tuple[Key, ...]]] = {}
@@ -254,11 +254,11 @@ def _judged(report: RunReport) -> Iterator[_Judged]:
             for score in metric.runs:
                 if score.status == "failed":
                     criteria.setdefault(score.run, []).extend(_criterion_keys(metric.name, score))
-        runs = [run for piece in pieces for run in piece.runs if run.status in {"passed", "failed"}]
+        runs = [run for piece in pieces for run in piece.runs if run.is_judged]
         scores: dict[int, dict[str, set[str]]] = {}
         for metric in (metric for piece in pieces for metric in piece.metrics):
             for score in metric.runs:
-                if score.status in {"passed", "failed"}:
+                if score.is_judged:
                     scores.setdefault(score.run, {}).setdefault(score.status, set()).add(_looks_at(metric.name))
         yield _Judged(
             case_id=case.case_id,

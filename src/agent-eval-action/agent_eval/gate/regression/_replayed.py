@@ -48,7 +48,7 @@ def with_replayed(decision: DecisionReport, cases: Sequence[CaseReport], policy:
 def replayed_scores(cases: Sequence[CaseReport], policy: Policy) -> list[CaseDecisionReport]:
     """The scores of replayed cases that the policy compares with the recorded ones."""
     reader = PolicyReader(policy)
-    replayed = [case for case in cases if case.replayed and case.status in {"passed", "failed"}]
+    replayed = [case for case in cases if case.replayed and case.is_judged]
     return [score for case in replayed for metric in case.metrics if (score := _compared(case, metric, reader))]
 
 

@@ -244,7 +244,7 @@ def _broke(run: results.RunResult) -> bool:
 def _failures(parts: Iterable[results.CaseReport], kind: Literal["case", "error", "quarantined"]) -> Iterator[bool]:
     """Whether each additional run with a result failed again, or for an error, raised an error again."""
     for run in sorted((run for part in parts for run in part.runs), key=lambda run: run.run):
-        if _broke(run) or (run.error is None and run.status in {"passed", "failed"}):
+        if _broke(run) or (run.error is None and run.is_judged):
             yield _broke(run) if kind == "error" else run.status != "passed"
 
 

@@ -76,7 +76,7 @@ def is_constant_error(parts: Iterable[CaseReport]) -> bool:
     for run in (run for part in parts for run in part.runs):
         if run.error is not None and run.error.owner == "agent":
             errors.append((run.error.kind, _VARIABLE.sub("#", run.error.message)))
-        elif run.error is None and run.status in {"passed", "failed"}:
+        elif run.error is None and run.is_judged:
             return False
     return len(errors) >= CONSTANT and len(set(errors)) == 1
 

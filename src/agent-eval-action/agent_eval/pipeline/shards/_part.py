@@ -59,7 +59,7 @@ class Part(Weighed):
 
             report.notices.append(say("part-throttled", count=self.shard.total * checkout.limiter.most))
 
-    def outcome(self, report: RunReport, verdict: Verdict) -> Verdict:
+    def outcome(self, report: RunReport, verdict: Verdict | None) -> Verdict | None:
         """A part has no verdict of its own."""
         return part_verdict(self.shard, report)
 

@@ -13,7 +13,6 @@ from agent_eval.pipeline.shards.parts import (
     Parts,
     absent_directories,
     read_parts,
-    refusal,
     unreadable_directories,
 )
 from agent_eval.pipeline.shards.split import Weighed, hashes_of, partition, split_hash, units_of
@@ -73,9 +72,9 @@ class Merge(Weighed):
             report.case_usage += part.case_usage
             report.model_usage += part.model_usage
 
-    def outcome(self, report: RunReport, verdict: Verdict) -> Verdict:
+    def outcome(self, report: RunReport, verdict: Verdict | None) -> Verdict | None:
         """Never `passed` if a part is missing."""
-        return with_missing_parts(verdict, self._parts.missing, self._parts.total)
+        return verdict and with_missing_parts(verdict, self._parts.missing, self._parts.total)
 
 
 def check_parts(results: Sequence[PartResults], run: Run) -> tuple[Parts | None, list[Problem]]:
@@ -177,7 +176,7 @@ def _differences(results: Sequence[PartResults], own: Mapping[str, object]) -> I
         differing.pop("plan", None)  # It follows from the others.
     for name, values in differing.items():
         shown = "; ".join(f"{fact if fact != '' else 'unknown'} in {where}" for fact, where in values.items())
-        yield refusal(
+        yield Problem(
             code="shards-differ",
             message=f"The parts do not belong together: {name} is {shown}.",
             hint=_HINTS.get(name, _SAME_CHECKOUT),
@@ -205,7 +204,7 @@ def _incomplete(results: Sequence[PartResults], numbers: list[int], replay: str)
 
 def _other_cases(result: PartResults, why: str, case_ids: Sequence[str]) -> Problem:
     message = f"{result.file}: {why}: {listed(case_ids, _MOST)}."
-    return refusal(code="shards-differ", message=message, hint=_SAME_CHECKOUT)
+    return Problem(code="shards-differ", message=message, hint=_SAME_CHECKOUT)
 
 
 def _checkout_hash(result: PartResults) -> str | None:
@@ -221,7 +220,7 @@ def _other_files(results: Sequence[PartResults]) -> Iterator[Problem]:
     if len(places) > 1:
         names = _differing(result.shard.files for result in results)
         named = listed([name for name in names if name != WHOLE and not is_dotenv(name)], _MOST) or "committed files"
-        yield refusal(
+        yield Problem(
             code="shards-differ",
             message=f"The parts do not belong together: files differ ({named}) in {' and '.join(places.values())}.",
             hint="Run all jobs again with the same files. List in .gitignore what a job writes; `.env` may differ.",

@@ -24,6 +24,7 @@ from agent_eval_results import (
     Recording,
     RunError,
     RunReport,
+    RunResult,
     ShardReport,
     merge,
     relative,
@@ -35,7 +36,6 @@ from agent_eval_scoring.core.text import harmless, listed, plural
 from agent_eval_scoring.models import Spent
 
 _RESULTS = FILES["results-file"]
-_JUDGED = frozenset({"passed", "failed"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,19 +118,19 @@ class Parts:
 
     def _first_judged(self, parts: list[tuple[int, CaseReport]], filled: Counter[int], rate: float) -> CaseReport:
         """Of each run the first outcome that was judged; the last one if none was."""
-        replayed = [case.replayed for _, case in parts if any(run.status in _JUDGED for run in case.runs)]
+        replayed = [case.replayed for _, case in parts if any(run.is_judged for run in case.runs)]
         if len(set(replayed)) > 1:  # Only one attempt's replay found all answers: its run is not one of the live ones.
             parts = [part for part in parts if part[1].replayed == replayed[0]]
         chosen: dict[int, int] = {}
         for position, (_, case) in enumerate(parts):
             for run in case.runs:
                 before = chosen.get(run.run)
-                if before is None or _status(parts[before][1], run.run) not in _JUDGED:
+                if before is None or not _run_of(parts[before][1], run.run).is_judged:
                     chosen[run.run] = position
         for run_number, position in chosen.items():
             number, case = parts[position]
-            self._sources[next(run.run_id for run in case.runs if run.run == run_number)] = number
-            if position and _status(case, run_number) in _JUDGED:
+            self._sources[_run_of(case, run_number).run_id] = number
+            if position and _run_of(case, run_number).is_judged:
                 filled[self.results[number].shard.index] += 1
         pieces = [case for _, case in parts]
         if len(parts) > 1:
@@ -218,8 +218,8 @@ class Parts:
         )
 
 
-def _status(case: CaseReport, run_number: int) -> str:
-    return next(run.status for run in case.runs if run.run == run_number)
+def _run_of(case: CaseReport, number: int) -> RunResult:
+    return next(run for run in case.runs if run.run == number)
 
 
 def _only(case: CaseReport, runs: set[int]) -> CaseReport:
@@ -273,7 +273,7 @@ def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[
         found += f" These directories can't be read: {listed(closed, 5)}." if closed else ""
         message = f"There are no results of a part (`run --shard I/N`) in {harmless(where)}.{found}"
         problems.append(
-            refusal(
+            Problem(
                 code="shards-none",
                 message=message,
                 hint="Download the artifacts of all parts, or name their directories.",
@@ -304,7 +304,7 @@ def _read(path: Path, name: str) -> RunReport | Problem:
             return report
         message = report.message
     hint = "Download the artifact of this part again, or run its job again with this version of agent-eval."
-    return refusal(code="shard-unreadable", message=message, hint=hint)
+    return Problem(code="shard-unreadable", message=message, hint=hint)
 
 
 def _candidates(shards: tuple[str, ...], root: Path, output: Path) -> Iterator[Path]:
@@ -334,7 +334,7 @@ def overwritten_part(shards: tuple[str, ...], output: Path, root: Path) -> Probl
     part = None if isinstance(report, Problem) else report.shard
     if part is None:
         return None
-    return refusal(
+    return Problem(
         code="output-dir-part",
         message=f"{relative(output, root)} has the results of part {part.index} of {part.total}, and this merge would "
         "overwrite them.",
@@ -353,8 +353,3 @@ def unreadable_directories(root: Path, shards: tuple[str, ...]) -> list[str]:
     directories = [path for top in tops for path in (top, *sorted(top.glob("*/")))]
     closed = [path for path in directories if path.is_dir() and not os.access(path, os.R_OK | os.X_OK)]
     return [harmless(relative(path, root)) for path in dict.fromkeys(closed)]
-
-
-def refusal(*, code: str, message: str, hint: str) -> Problem:
-    """An error that ends the merge with exit code 2."""
-    return Problem(code=code, message=message, hint=hint)

@@ -133,7 +133,7 @@ def recorded_seconds(reports: Collection[RunReport]) -> RecordedSeconds:
     per_turn: list[float] = []
     for report in reports:
         for case in report.cases:
-            runs = [run for run in case.runs if run.status in {"passed", "failed"} and run.duration > 0]
+            runs = [run for run in case.runs if run.is_judged and run.duration > 0]
             if not runs:
                 continue
             seconds.setdefault(case.case_id, []).append(statistics.fmean(run.duration for run in runs))

@@ -68,7 +68,7 @@ class Causes:
         """The causes as the index has them. Without words of agents and tools, only kinds and names."""
         data = [self._cause(at, cause, detail) for at, cause in enumerate(self._causes)]
         total = len(self._facts.report.cases)
-        scored = sum(case.status in {"passed", "failed"} for case in self._facts.report.cases)
+        scored = sum(case.is_judged for case in self._facts.report.cases)
         for group in self._errors:
             others = f"{scored:,} {'has' if scored == 1 else 'have'} a result"
             without = f"In {len(group.cases):,} of {plural(total, 'case')}; {others}."

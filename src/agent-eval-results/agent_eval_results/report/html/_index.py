@@ -199,25 +199,29 @@ _CALM, _REMOVED = 7, 12
 _NO_BASE: dict[str, int] = {"base_passed": 0, "base_runs": 0}
 
 
+_TAGS = (
+    *("blocking", "regression", "suspected", "flaky", "quarantined", "fixed"),
+    *("new", "changed", "changed_answer", "renamed", "replayed"),
+)
+_CHANGES = {"added": "new", "changed": "changed"}
+
+
 def tags_of(facts: Facts, case: CaseReport) -> list[str]:
-    """Tags for search and filters, in a fixed order."""
+    """Tags for search and filters, in a fixed order. A standing is a tag if it has the name of one."""
     change = facts.change(case.case_id)
     outcome = facts.view.outcomes[case.case_id]
     flaky = any(item.flakiness is not None for item in facts.view.decisions.get(case.case_id, ()))
-    tags = {
+    more = {
         "blocking": outcome.blocks,
-        "regression": outcome.standing == "regression",
-        "suspected": outcome.standing == "suspected",
         "flaky": outcome.is_flaky or flaky,
-        "quarantined": case.status == "quarantined",
-        "fixed": outcome.trend == "better",  # By the statistics: passing once more is no evidence.
-        "new": change is not None and change.change == "added",
-        "changed": change is not None and change.change == "changed",
+        "fixed": outcome.is_better,  # By the statistics: passing once more is no evidence.
         "changed_answer": case.case_id in facts.view.answers,
         "renamed": change is not None and change.renamed_from is not None,
         "replayed": case.replayed,
     }
-    return [tag for tag, holds in tags.items() if holds]
+    held = {outcome.standing, *(tag for tag, holds in more.items() if holds)}
+    held |= {_CHANGES.get(change.change, "")} if change is not None else set()
+    return [tag for tag in _TAGS if tag in held]
 
 
 def word_of(facts: Facts, case_id: str) -> str | None:

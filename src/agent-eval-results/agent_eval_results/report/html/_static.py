@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -11,19 +11,12 @@ from agent_eval_results import CaseReport, ProblemReport
 from agent_eval_results.report.html._header import counts
 from agent_eval_results.report.html._packing import shown
 from agent_eval_results.report.html._source import CaseDetail, Facts
+from agent_eval_results.report.phrases import STATUSES
 from agent_eval_results.report.views import case_name, first_difference, location, run_note
 from agent_eval_scoring.core.text import plural
 
 _MOST = 50
 _LINE = 500
-_WORDS: Mapping[str, str] = {"errored": "not evaluated"}
-_STATES: Mapping[str, str] = {
-    "passed": "✓ passed",
-    "failed": "✗ failed",
-    "errored": "! not evaluated",
-    "not_run": "– not run",
-    "quarantined": "~ quarantined",
-}
 
 
 def static_part(facts: Facts, detail: CaseDetail) -> Markup:
@@ -37,15 +30,21 @@ def static_part(facts: Facts, detail: CaseDetail) -> Markup:
     parts = [
         _element("h1", facts.headline),
         _element("p", run_note(report)),
-        _list(
-            f"{number:,} {_WORDS.get(name, name.replace('_', ' '))}" for name, number in counts(facts).items() if number
-        ),
+        _list(f"{number:,} {_words(name)}" for name, number in counts(facts).items() if number),
         _list(_problem(problem) for problem in report.problems[:_MOST]),
         _metrics(facts),
         _cases(facts, detail),
         _element("p", "The list, the conversations and the search need JavaScript."),
     ]
     return Markup("\n").join(part for part in parts if part)
+
+
+def _words(count: str) -> str:
+    return STATUSES[count].words if count in STATUSES else count.replace("_", " ")
+
+
+def _state(case: CaseReport) -> str:
+    return f"{STATUSES[case.status].sign.replace('-', '–')} {STATUSES[case.status].words}"
 
 
 def _element(name: str, text: str) -> Markup:
@@ -85,9 +84,7 @@ def _cases(facts: Facts, detail: CaseDetail) -> Markup:
 
     cases = [case for case in facts.report.cases if facts.needs_attention(case)]
     cases.sort(key=lambda case: facts.view.outcomes[case.case_id].rank)
-    rows = [
-        (_STATES[case.status], case_name(case), location(case.file, case.line), why(case)) for case in cases[:_MOST]
-    ]
+    rows = [(_state(case), case_name(case), location(case.file, case.line), why(case)) for case in cases[:_MOST]]
     table = _table("Cases that need attention", ("status", "case", "file", "why"), rows)
     more = len(cases) - len(rows)
     return table + _element("p", f"and {plural(more, 'more case')}") if more > 0 else table

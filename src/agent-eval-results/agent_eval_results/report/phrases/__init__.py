@@ -54,7 +54,7 @@ from agent_eval_results.report.phrases._significance import (
     suite_lines,
     why_not_passed,
 )
-from agent_eval_results.report.phrases._words import as_often, evidence, lacking, parts
+from agent_eval_results.report.phrases._words import STATUSES, VERDICTS, as_often, evidence, lacking, parts
 from agent_eval_results.report.views.digest import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval_results.report.views.grouping import NO_NAME, View, branch_name
 from agent_eval_scoring.core.text import shorten

@@ -13,7 +13,7 @@ from agent_eval_results import Reason, RunReport
 from agent_eval_results.outcome import further_reasons
 from agent_eval_results.report.phrases._answers import changed_sentence
 from agent_eval_results.report.phrases._causes import cause_title
-from agent_eval_results.report.phrases._words import as_often, filled
+from agent_eval_results.report.phrases._words import VERDICTS, as_often, filled
 from agent_eval_results.report.views import one_line
 from agent_eval_results.report.views.digest import case_name
 from agent_eval_results.report.views.grouping import View
@@ -22,18 +22,6 @@ from agent_eval_scoring.core.text import every, first_line, plural, share, short
 
 _LINE, _NAME = 300, 60
 
-_ON_MERGE: Mapping[str, str] = {
-    "passed": "Does not block",
-    "failed": "Blocks the merge",
-    "inconclusive": "Can't tell yet, blocks until it can",
-    "invalid": "Blocks the merge",
-}
-_OF_A_RUN: Mapping[str, str] = {
-    "passed": "Passed",
-    "failed": "Failed",
-    "inconclusive": "Can't tell",
-    "invalid": "Invalid",
-}
 _COUNTED: Mapping[str, tuple[str, str]] = {
     "no-longer-answers": ("no longer answers", "no longer answer"),
     "no-answer": ("has no answer", "have no answer"),
@@ -112,7 +100,8 @@ def _clause(view: View, brief: bool, reason: Reason) -> str:
 
 
 def _lead(report: RunReport) -> str:
-    return (_ON_MERGE if report.is_for_merge else _OF_A_RUN)[report.verdict]
+    look = VERDICTS[report.verdict]
+    return look.on_merge if report.is_for_merge else look.words
 
 
 def _part(because: str) -> str:
@@ -133,7 +122,7 @@ def _advised(view: View, parts: Sequence[str], result: str) -> str:
     """What a gate that is not advisory would have said about failing cases."""
     if view.report.is_for_merge:
         return f"{_lead(view.report)}, since `gate` is `advisory`: {', '.join(parts)}"
-    lead = "Would fail" if result == "failed" else _OF_A_RUN["inconclusive"]
+    lead = "Would fail" if result == "failed" else VERDICTS["inconclusive"].words
     return f"{lead}: {', '.join(parts)}; exit 0 because `gate` is `advisory`"
 
 
@@ -144,7 +133,7 @@ def _allowed(view: View, count: int, total: int, passed: int) -> str:
     if not passed:
         sentence = f"nothing was evaluated, {unscored} ended with an error"
     if view.report.is_for_merge:
-        return f"{_ON_MERGE['passed']}, since `on-inconclusive` is `pass`: {sentence}"
+        return f"{VERDICTS['passed'].on_merge}, since `on-inconclusive` is `pass`: {sentence}"
     return f"{_lead(view.report)}: {sentence}; exit 0 because `on-inconclusive` is `pass`"
 
 

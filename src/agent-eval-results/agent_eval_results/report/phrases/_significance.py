@@ -10,43 +10,48 @@ from agent_eval_results import (
     CaseComparison,
     CaseDecisionReport,
     CaseReport,
-    Change,
     FlakinessReport,
     HistoryRecord,
     PassRates,
     Runs,
     SuiteTestReport,
 )
-from agent_eval_results.data.decision import CHANGED_FACTS
 from agent_eval_results.data.trend import CASE_ALPHA, Drift
 from agent_eval_results.report.views import first_difference, reason_lines
 from agent_eval_results.report.views.grouping import View
 from agent_eval_results.report.views.numbers import percent_text, score_text
 from agent_eval_scoring.core.text import every, listed, plural, short_name
 
+_LABELS: Mapping[str, str] = {
+    "always-fails": "always fails",
+    "always-fails-suspected": "always fails, suspected regression",
+    "sometimes-fails": "sometimes fails",
+    "sometimes-fails-suspected": "sometimes fails, suspected regression",
+    "metric-worse": "{metric} got worse",
+    "metric-worse-suspected": "{metric}: suspected regression",
+    "answers-differ": "answers differently from {base}",
+    "answers-differ-suspected": "answers differently from {base}",
+    "newly_failing": "passed on {base}",
+    "newly_failing-suspected": "passed on {base}, suspected regression",
+    "still_failing": "failed on {base} too",
+    "fixed": "newly passing",
+    "added": "a new case",
+    "changed": "a changed case",
+    "unjudged": "not compared",
+}
+"""By `Outcome.label`; others are their own words."""
+
 
 def change_label(case: CaseReport, view: View) -> tuple[str, str]:
     """A short label of how a case compares with the base branch, and the numbers or the reason for it."""
-    if case.status in {"errored", "quarantined"}:  # The error, or what the case did, says more.
-        return "", ""
-    if view.outcomes[case.case_id].trend:
-        return _label(case.case_id, view), case_evidence(case.case_id, view)
-    comparison = view.changes.get(case.case_id)
-    if comparison is None:
-        return "", ""
-    if comparison.change == "unjudged" and comparison.note:
-        return "not compared", comparison.note.message
-    suspected = ", suspected regression" * (view.standing(case) == "suspected")
-    labels: Mapping[Change, str] = {
-        "newly_failing": f"passed on {view.branch}{suspected}",
-        "fixed": "newly passing" if not view.decided else "",
-        "still_failing": f"failed on {view.branch} too",
-        "changed": "a changed case",
-        "added": "a new case",
-        "renamed": "renamed",
-        "unjudged": "not compared",
-    }
-    return labels.get(comparison.change, ""), ""
+    outcome, comparison = view.outcomes[case.case_id], view.changes.get(case.case_id)
+    decided = view.decisions.get(case.case_id)
+    words = _LABELS.get(outcome.label, outcome.label)
+    label = words.format(base=view.branch, metric=decided[0].metric if decided else "")
+    if outcome.label and outcome.trend:
+        return label, case_evidence(case.case_id, view)
+    note = comparison.note if comparison is not None and outcome.label == comparison.change == "unjudged" else None
+    return label, note.message if note is not None else ""
 
 
 def metric_base_notes(case: CaseComparison | None, branch: str) -> dict[str, str]:
@@ -61,19 +66,6 @@ def metric_base_notes(case: CaseComparison | None, branch: str) -> dict[str, str
         if parts:
             notes[metric.name] = ", ".join(parts)
     return notes
-
-
-def _label(case_id: str, view: View) -> str:
-    """The heading of a single case, e.g. `always fails`."""
-    outcome, metric = view.outcomes[case_id], view.decisions[case_id][0].metric
-    suspected = outcome.standing == "suspected"
-    if not suspected and outcome.standing != "regression":
-        return outcome.trend
-    if metric == CHANGED_FACTS:
-        return f"answers differently from {view.branch}"
-    if metric != "pass":
-        return f"{metric}: suspected regression" if suspected else f"{metric} got worse"
-    return f"{'always' if outcome.always_fails else 'sometimes'} fails{', suspected regression' * suspected}"
 
 
 def case_evidence(case_id: str, view: View) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from agent_eval_results import PASS, NoMoreRuns, Numbers
 from agent_eval_scoring.core.text import listed, plural, short_name
@@ -21,6 +21,36 @@ REMEDIES: Mapping[NoMoreRuns, str] = {
     "decided": "It was not run again, since the run fails without it",
 }
 """By what keeps a case from running again."""
+
+
+class Look(NamedTuple):
+    """How a status or a verdict is shown."""
+
+    words: str
+    emoji: str
+    """In Markdown."""
+    style: str
+    """On a terminal."""
+    sign: str = ""
+    """In plain text."""
+    on_merge: str = ""
+    """What a verdict means for a merge."""
+
+
+STATUSES: Mapping[str, Look] = {
+    "failed": Look("failed", "❌", "bold red", "✗"),
+    "errored": Look("not evaluated", "⚠️", "bold yellow", "!"),
+    "not_run": Look("not run", "⏭️", "dim", "-"),
+    "quarantined": Look("quarantined", "🟡", "yellow", "~"),
+    "passed": Look("passed", "✅", "green", "✓"),
+}
+"""By a case's status, in the order of columns."""
+VERDICTS: Mapping[str, Look] = {
+    "passed": Look("Passed", "✅", "bold green", on_merge="Does not block"),
+    "failed": Look("Failed", "❌", "bold red", on_merge="Blocks the merge"),
+    "inconclusive": Look("Can't tell", "⚠️", "bold yellow", on_merge="Can't tell yet, blocks until it can"),
+    "invalid": Look("Invalid", "⛔", "bold red", on_merge="Blocks the merge"),
+}
 
 
 def about(cases: Sequence[str], what: str) -> str:

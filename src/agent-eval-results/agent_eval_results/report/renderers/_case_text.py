@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent_eval_results import CaseReport, ConversationReport, MetricReport, RunError, RunResult, RunScore
 from agent_eval_results.report import views
-from agent_eval_results.report.renderers._styling import MARKS, mark, plain, printed, styled
+from agent_eval_results.report.phrases import STATUSES
+from agent_eval_results.report.renderers._styling import mark, plain, printed, styled
 from agent_eval_scoring.core.text import plural
 
 if TYPE_CHECKING:
@@ -104,13 +105,13 @@ def _runs(view: RunView) -> Iterator[RenderableType]:
         return
     yield ""
     for run in view.runs:
-        sign, style = MARKS[run.status]
+        look = STATUSES[run.status]
         added = ", added to distinguish a change from noise" if run not in view.case.runs else ""
         error = f": {run.error.kind}" if run.error is not None else ""
         shown = "  (shown below)" if run is view.shown else ""
         yield styled(
-            f"  {sign} ",
-            (f"run {run.run + 1} {run.status.replace('_', ' ')}", style),
+            f"  {look.sign} ",
+            (f"run {run.run + 1} {run.status.replace('_', ' ')}", look.style),
             (f"{error}, {views.duration_text(run.duration)}{added}", ""),
             (shown, "dim"),
         )

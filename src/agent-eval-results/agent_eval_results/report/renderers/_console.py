@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from agent_eval_results import CaseReport, ProblemReport, RunReport
 from agent_eval_results.outcome import again_helps, can_accept
 from agent_eval_results.report import phrases, views
+from agent_eval_results.report.phrases import STATUSES, VERDICTS
 from agent_eval_results.report.phrases.rule_changes import rule_sentences
 from agent_eval_results.report.renderers._comparison_text import base_comparison_lines, delta_table, drop_lines
-from agent_eval_results.report.renderers._styling import MARKS, mark, plain, printed, styled
+from agent_eval_results.report.renderers._styling import mark, plain, printed, styled
 from agent_eval_results.report.views.examples import (
     Example,
     SharedCause,
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-_VERDICT_STYLE: Mapping[str, str] = {
-    "passed": "bold green",
-    "failed": "bold red",
-    "inconclusive": "bold yellow",
-    "invalid": "bold red",
-}
 _MOST_FILES = 10
 _MOST_FAILING_FILES = 5
 _MOST_EXAMPLES = 3
@@ -49,14 +44,6 @@ _MOST_LOG = 3
 _LONGEST_NAME = 200
 _LONGEST = 400
 """Characters of one text of an example."""
-_STATUSES: Mapping[str, str] = {
-    "failed": "failed",
-    "errored": "not evaluated",
-    "not_run": "not run",
-    "quarantined": "quarantined",
-    "passed": "passed",
-}
-"""In the order of their columns."""
 
 
 def console(
@@ -142,7 +129,7 @@ def _invalid(view: views.View, files: Mapping[str, str]) -> Iterator[RenderableT
     yield from _notes(report.notices, files)
     for reason in [*phrases.other_reasons(view), *report.warnings]:
         yield styled(" ", (reason, ""))
-    yield styled((phrases.headline(view), _VERDICT_STYLE[report.verdict]), (f" ({views.run_note(report)})", "dim"))
+    yield styled((phrases.headline(view), VERDICTS[report.verdict].style), (f" ({views.run_note(report)})", "dim"))
 
 
 def _only_verbose(report: RunReport) -> Container[str]:
@@ -174,7 +161,7 @@ def _files(report: RunReport) -> Table:
     counts: dict[str, Counter[str]] = {}
     for case in report.cases:
         counts.setdefault(case.file, Counter())[case.status] += 1
-    statuses = [status for status in _STATUSES if any(count[status] for count in counts.values())]
+    statuses = [status for status in STATUSES if any(count[status] for count in counts.values())]
     ordered = sorted(counts.items(), key=lambda item: (item[1]["passed"] - item[1].total(), -item[1].total()))
     bad = [item for item in ordered if item[1]["passed"] < item[1].total()]
     good = ordered[len(bad) :]
@@ -184,8 +171,8 @@ def _files(report: RunReport) -> Table:
         table.add_column(justify="right", no_wrap=True)
 
     def add(name: str, count: Mapping[str, int]) -> None:
-        cells = [f"{count[status]:,} {_STATUSES[status]}" if count[status] else "" for status in statuses]
-        styles = [MARKS[status][1] if status != "passed" else "" for status in statuses]
+        cells = [f"{count[status]:,} {STATUSES[status].words}" if count[status] else "" for status in statuses]
+        styles = ["" if look.words == "passed" else look.style for look in map(STATUSES.__getitem__, statuses)]
         table.add_row(styled("  ", (name, "")), *(styled(cell) for cell in zip(cells, styles, strict=True)))
 
     most = len(bad) if len(bad) <= _MOST_FAILING_FILES + 1 else _MOST_FAILING_FILES
@@ -397,7 +384,7 @@ def _ending(
 
     verdict = phrases.headline(view, brief=True)
     page = styled((f"Page: {files['report']}" if "report" in files else "", ""))
-    line = styled((verdict, _VERDICT_STYLE[report.verdict]), (f" ({views.duration_text(report.duration)}).", ""))
+    line = styled((verdict, VERDICTS[report.verdict].style), (f" ({views.duration_text(report.duration)}).", ""))
     if page and line.cell_len + page.cell_len + 3 <= width:
         yield Text.assemble(line, "   ", page)
     else:

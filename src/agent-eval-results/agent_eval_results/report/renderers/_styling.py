@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from agent_eval_results import CaseReport
+from agent_eval_results.report.phrases import STATUSES
 from agent_eval_results.report.views import folded, visible
 from agent_eval_scoring.core.text import without_commands
 
@@ -16,15 +17,6 @@ if TYPE_CHECKING:
 
 Part = tuple[str, str] | str
 """Trusted text, or an untrusted text with its style (`""` for none)."""
-
-MARKS: Mapping[str, tuple[str, str]] = {
-    "passed": ("✓", "green"),
-    "failed": ("✗", "bold red"),
-    "errored": ("!", "bold yellow"),
-    "not_run": ("-", "dim"),
-    "quarantined": ("~", "yellow"),
-}
-"""Symbol and style of a case's status."""
 
 
 def plain(value: str, style: str = "") -> Text:
@@ -45,8 +37,8 @@ def styled(*parts: Part) -> Text:
 
 def mark(case: CaseReport) -> tuple[str, str]:
     """The symbol of a case, followed by a space."""
-    sign, style = MARKS[case.status]
-    return sign + " ", style
+    look = STATUSES[case.status]
+    return f"{look.sign} ", look.style
 
 
 def printed(blocks: Iterable[RenderableType], *, width: int, color: bool) -> str:

@@ -30,6 +30,8 @@ from agent_eval_results.report.markup import (
     prose,
 )
 from agent_eval_results.report.phrases import (
+    STATUSES,
+    VERDICTS,
     Step,
     agent_changes,
     agent_unchanged,
@@ -91,16 +93,10 @@ _COMMENT_ROWS, _SUMMARY_ROWS = 10, 50
 _MOST_NAMES = 12
 _SEVERITIES = ("error", "warning", "notice")
 _MARKS: Mapping[str, str] = {
-    "passed": "✅",
-    "failed": "❌",
-    "errored": "⚠️",
-    "not_run": "⏭️",
-    "quarantined": "🟡",
-    "inconclusive": "⚠️",
-    "invalid": "⛔",
     "error": "⛔",
     "warning": "⚠️",
     "notice": "ℹ️",
+    **{name: look.emoji for name, look in (*STATUSES.items(), *VERDICTS.items())},
 }
 
 
