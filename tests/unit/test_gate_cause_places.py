@@ -12,7 +12,6 @@ from report_samples import case, report
 from agent_eval.gate.agent_sources import Sources
 from agent_eval.gate.cause_evidence import Before
 from agent_eval.gate.changed_here import HeadCode, merged, note_changed_here, supported
-from agent_eval.gate.changed_lines import changed_code, changed_lines
 from agent_eval_results import (
     AgentFacts,
     AgentTree,
@@ -23,6 +22,7 @@ from agent_eval_results import (
     Place,
     ToolFacts,
 )
+from agent_eval_results.data.changed_lines import changed_code, changed_lines
 from agent_eval_results.report.phrases import agent_changes, cause_sentence, changed_here, next_step
 from agent_eval_results.report.views import view_of
 

@@ -186,12 +186,9 @@ def _trusted(report: RunReport, event: Event, binding: Bound) -> RunReport:
         run_attempt=run.run_attempt,
         run_url=run.html_url,
     )
-    changes = report.rule_changes
-    if changes is not None:
-        changes = changes.model_copy(update={"base_ref": pull_request.base_ref})
-    baseline = report.baseline
-    if baseline is not None:
-        baseline = baseline.model_copy(update={"branch": pull_request.base_ref})
+    branch = pull_request.base_ref
+    changes = report.rule_changes and report.rule_changes.model_copy(update={"base_ref": branch})
+    baseline = report.baseline and report.baseline.model_copy(update={"branch": branch})
     trusted = {"origin": origin, "rule_changes": changes, "baseline": baseline}
     return _as_concluded(_quoted(report.model_copy(update=trusted)), run.conclusion)
 

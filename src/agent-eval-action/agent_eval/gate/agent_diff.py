@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from agent_eval.gate.changed_here import HeadCode, definitions
-from agent_eval.gate.changed_lines import edits, lines_of
 from agent_eval_results import AgentTree, Place
+from agent_eval_results.data.changed_lines import edits, lines_of
 
 _SHORT = 2
 """Characters of words that say nothing alone."""

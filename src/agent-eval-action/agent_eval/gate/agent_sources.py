@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from agent_eval.gate.changed_lines import lines_of, tree_of
 from agent_eval_results import Place
+from agent_eval_results.data.changed_lines import lines_of, tree_of
 
 MAX_FILE = 400_000
 """Characters of a module."""

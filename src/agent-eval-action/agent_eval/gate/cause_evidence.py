@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import PurePosixPath
 
-from agent_eval.gate.changed_lines import Edit, lines_of, tokens
 from agent_eval_results import AgentTree, CauseReport
+from agent_eval_results.data.changed_lines import Edit, lines_of, tokens
 
 VALUE, WORD, ROW, TIED, NONE, UNTIED, WEAK = range(7)
 """Evidence for a place, the best first: it has the old and the new value, a name, or numbers in the same proportion; a

@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 
 from agent_eval.gate.agent_sources import Definition, Sources
 from agent_eval.gate.cause_evidence import ANSWERS, NONE, ROW, TIED, VALUE, WEAK, WORD, Before, Clues, clues_of, row_of
-from agent_eval.gate.changed_lines import Edit, Lines, edits, within
 from agent_eval_results import (
     MOST_PLACES,
     AgentChange,
@@ -24,6 +23,7 @@ from agent_eval_results import (
     CauseSymptom,
     Place,
 )
+from agent_eval_results.data.changed_lines import Edit, Lines, edits, within
 
 _OF_TOOLS = frozenset({"tool-error", "tool-empty", "tool-response", "deadline"})
 """Codes of causes that are about what a tool does."""

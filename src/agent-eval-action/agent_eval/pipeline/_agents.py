@@ -286,7 +286,7 @@ class _Difference:
 
     def lines(self, file: str, *, only_code: bool = False) -> list[tuple[int, int]] | None:
         """The changed lines of a file of the checkout; `only_code`: not those of comments and docstrings."""
-        from agent_eval.gate.changed_lines import changed_code, changed_lines
+        from agent_eval_results.data.changed_lines import changed_code, changed_lines
 
         if self.files is None:
             return None

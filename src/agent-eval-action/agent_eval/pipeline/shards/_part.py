@@ -77,11 +77,11 @@ def first_line(shard: ShardReport, budget: Budget) -> str:
         budget: Its share.
     """
     limits = [
-        f"{limit} {name}"
-        for limit, name in (
-            (None if budget.max_calls is None else f"{budget.max_calls:,}", "judge calls"),
-            (None if budget.max_tokens is None else f"{budget.max_tokens:,}", "tokens"),
-            (None if budget.max_cost is None else f"{budget.max_cost:g}", "US dollars"),
+        f"{limit:{form}} {name}"
+        for limit, form, name in (
+            (budget.max_calls, ",", "judge calls"),
+            (budget.max_tokens, ",", "tokens"),
+            (budget.max_cost, "g", "US dollars"),
         )
         if limit is not None
     ]
