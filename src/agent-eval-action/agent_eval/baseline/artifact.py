@@ -123,6 +123,7 @@ class ArtifactSource:
 
     def _candidates(self, forge: Forge, request: BaselineRequest) -> Iterator[tuple[int, str, Sequence[WorkflowRun]]]:
         """Yields the requested commit and its ancestors, each with its possible runs, newest first."""
+        # Asked for by its commit: however old it is, it may be far behind the latest runs.
         yield 0, request.commit, _runs_of_base(forge, request, head_sha=request.commit)
         if self.depth < 1:
             return
@@ -136,6 +137,7 @@ class ArtifactSource:
 
     def _walk(self, forge: Forge, request: BaselineRequest) -> Iterator[str]:
         """Yields the ancestors along first parents; asks GitHub for those that this clone lacks."""
+        # First parents only: what a merge brought in was never the branch's own state.
         commits, is_complete = _local(self.git, request.commit, self.depth + 1)
         if not is_complete:
             start = commits[-1] if commits else request.commit
@@ -212,6 +214,7 @@ class ArtifactSource:
             message = f"{where} could not be downloaded: {error.message}"
             raise _Refused(FetchFailed(message=message, hint=error.hint or None)) from None
         algorithm, _, digest = (artifact.digest or "").partition(":")
+        # What a cache or a proxy has changed on its way must not become the baseline.
         if algorithm == "sha256" and hashlib.sha256(data).hexdigest() != digest.lower():
             message = f"{where} is not used: its digest differs from the uploaded file's."
             raise _Refused(FetchFailed(message=message))
@@ -296,6 +299,7 @@ def _found(
 ) -> Found:
     base = harmless(request.base_ref)
     message = f"The base branch's results come from {base} at {short(commit)}"
+    # Results of an ancestor lack what was merged since: a reader has to know.
     if distance:
         message += f", {plural(distance, 'commit')} before the tested base {short(request.commit)}"
         if not notes.passed_over:
@@ -416,6 +420,7 @@ def earlier_attempt(forge: Forge, origin: Origin, pull_request: PullRequest, art
     Raises:
         ForgeError: A request failed.
     """
+    # A fork's earlier results are its author's to write, and would lower what has to be shown again.
     if pull_request.is_fork or not origin.workflow or origin.run_id is None:
         return None
     for run_id in _runs(forge, origin, pull_request):
@@ -433,6 +438,7 @@ def _runs(forge: Forge, origin: Origin, pull_request: PullRequest) -> Iterator[i
     assert origin.run_id is not None
     if (origin.run_attempt or 1) > 1:
         yield origin.run_id
+    # More than are used, since GitHub lists those of forks' branches of this name, too.
     listed = forge.list_runs(
         workflow=origin.workflow, event=origin.event, branch=pull_request.head_ref, limit=4 * _MAX_RUNS
     )

@@ -123,6 +123,7 @@ def changed_answers(
     for case in cases:
         agent = agent_of(case.file)
         diff = diff_of(agent)
+        # An agent that the pull request does not touch can only differ by chance.
         if not (diff.agent or diff.tools or diff.edits):
             continue
         recorded = runs_of(case.case_id)
@@ -149,6 +150,7 @@ def changed_answers(
 
 def _turns(recordings: Iterable[Recording]) -> list[list[tuple[str, Turn]]]:
     """What the user says in each turn of the first whole runs, and what happens."""
+    # A run that broke off says less than it would have, and that is no change of its answers.
     whole = (each for each in recordings if each.error is None and each.invocations)
     return [
         [(text_of(turn.user_content), turn_of(turn, knows_calls=run.calls_visible)) for turn in run.invocations]
@@ -165,6 +167,7 @@ def _differing(
 ) -> Iterator[_Found]:
     """The differences, turn by turn, those of answers first, until the user says something else."""
     for number, (here, there) in enumerate(zip(zip(*head, strict=False), zip(*base, strict=False), strict=False)):
+        # A simulated user went another way: from here on the sides are two conversations.
         if len({message for message, _ in (*here, *there)}) > 1:
             return
         turn = _Sides(

@@ -65,6 +65,7 @@ def choose_mode(
     usable = compared is not None and bool(
         compared.gathered.evidence or any(case.replayed for case in cases) or _are_broken_alike(cases, compared)
     )
+    # Without a base to compare with, or on the base branch itself, only the thresholds can decide.
     if gate == "auto":
         return ("regressions" if pull_request and usable else "thresholds"), None
     if gate in {"regressions", "both"} and not usable:
@@ -102,6 +103,7 @@ def evaluate(
     reader = PolicyReader(policy)
     blocks = {case.case_id for case in cases if reader.blocks(reader.of_case(case.file, case.eval_id))}
     by = mode
+    # Advice is what `auto` would decide; `_advisory` then lets it pass.
     if mode == "advisory":
         by, _ = choose_mode("auto", cases, pull_request=compared is not None, compared=compared)
     parts, by_scores = [], [False]
@@ -110,6 +112,8 @@ def evaluate(
         by_scores += [score.blocking for score in replayed_scores(cases, policy)]
         parts.append(_by_regressions(cases, blocks, compared))
     if by in {"thresholds", "both"}:
+        # Thresholds that somebody asked for decide. As a substitute for a base that could not run today they must not
+        # fail what may be as low there.
         asked = gate in {"thresholds", "both"} or not pull_request
         parts.append(
             _by_thresholds(cases, blocks) if asked or base_outage is None else _undecided(cases, blocks, base_outage)
@@ -129,6 +133,7 @@ def evaluate(
     by_scores.append(not alone.isdisjoint(tested))
     unjudged = _unjudged(alone - tested, blocks)
     verdict = replace(verdict, mode=mode, notes=tuple(notes))
+    # Last, since it depends on the verdict: a green gate has to say what it has not looked at.
     caveat = caveat_of(verdict.value, cases, blocks, any(by_scores))
     if unjudged is not None and caveat is not None and caveat.code == NOTHING_GATED:
         facts = {**unjudged.data, "phrase": "only-errors-fail"}
@@ -165,6 +170,7 @@ def _unjudged(scores: Collection[tuple[str, str]], blocks: set[str]) -> results.
 
 def _by_thresholds(cases: Sequence[results.CaseReport], blocks: set[str]) -> Verdict:
     gating = [case for case in cases if case.case_id in blocks or case.status not in {"failed", "errored"}]
+    # That nothing gates is a caveat (`caveat_of`), and no failure.
     if cases and not gating:
         return Verdict(value="passed", reasons=())
     verdict = decide(gating)
@@ -326,6 +332,7 @@ def _worst(parts: Sequence[Verdict], mode: results.GateMode) -> Verdict:
     value = max((part.value for part in parts), key=lambda value: _WEIGHT[value])
     reasons: list[results.Reason] = []
     for reason in (reason for part in parts for reason in part.reasons):
+        # `both` meets the same outage twice.
         if reason not in reasons:
             reasons.append(reason)
     blocking = dict.fromkeys(case_id for part in parts for case_id in part.blocking)
@@ -434,10 +441,12 @@ def _why_failed(
     alike = [metric for metric in failing if not broke and _breaks_alike(metric, counterpart)]
     if alike and len(alike) == len(failing):
         return "broken-alike"
+    # Missing history must not hide a failure: it is held to its thresholds, after runs to see it again.
     if comparable is None or word is None:
         return repeated or "not-comparable"
     if any(metric.name in comparable.missing and metric not in alike for metric in failing):
         return repeated or "metric-not-comparable"
+    # The decision names it, with its numbers.
     if word.blocking:
         return None
     if broke and again[1] and not again[0]:

@@ -97,6 +97,7 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
     pairing = pair_up(_stubs(head.files), base_stubs := _stubs(base.files))
     base_file_of = {new.case_id: old.file for new, old in (*pairing.pairs, *pairing.changed)}
     prompts = _Prompts.of(head.files, base.files)
+    # A case whose prompts moved to another id is held to its old criteria: a rename must not loosen them.
     followed = prompts.pairs(pairing.added, pairing.removed)
     base_file_of |= {new: old.file for new, old in followed.items()}
     followed_ids = {old.case_id for old in followed.values()}
@@ -154,6 +155,7 @@ class _Prompts:
         matched = {}
         for case in new:
             words = self.head[case.case_id]
+            # Cases without a word are all alike, and pair with nothing.
             if any(words) and remaining.get(words):
                 matched[case.case_id] = remaining[words].pop(0)
         return matched
@@ -203,6 +205,7 @@ def _stubs(files: Iterable[LoadedFile]) -> list[CaseReport]:
 
 def _replaced(replaced: Sequence[CaseReport], base: Sequence[CaseReport], *, removed: int) -> tuple[RemovedCases, ...]:
     """By file, the replaced cases, if they are more than half of the cases that are left."""
+    # A few edited cases are everyday work; most of a suite rewritten is another suite.
     many = len(replaced) * 2 > len(base) - removed and len(replaced) + removed >= MIN_REPLACED
     return _removed(replaced, base) if many else ()
 
@@ -264,6 +267,7 @@ class _Merger:
         """How to apply a rule of the base branch: `replace`, `both`, or None if it already applies."""
         if here is None:
             return "replace"
+        # Two ways of measuring can't be ordered: the case has to pass both.
         if function != own_function or self._identity(rule) != self._identity(here):
             return "both"
         if rule.direction != here.direction:
@@ -272,6 +276,7 @@ class _Merger:
             return None
         if function is not None or rule.metric not in METRICS:
             return "both"  # For a custom metric a higher threshold need not be stricter.
+        # A pull request may always be stricter.
         return "replace" if rule.bound > here.bound else None
 
     def _identity(self, rule: CriterionConfig) -> str:

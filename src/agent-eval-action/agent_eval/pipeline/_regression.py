@@ -192,6 +192,7 @@ class Confirmation:
                 can_run_base=self.base_checkout is not None,
                 no_more="outage" if away else self.no_more,
             )
+            # Nothing runs again: a recorded answer would be the same, and thresholds decide without it.
             if self.no_more != "limit":
                 gathered = replace(gathered, retrials=())
             step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials)
@@ -229,6 +230,7 @@ class Confirmation:
         head_ids = {base_id: case_id for case_id, base_id in base_ids.items()}
         made = await asyncio.gather(self._run_head(step.head), self._run_base(counts, head_ids))
         rate = self.checkout.settings.min_pass_rate
+        # Whether a quarantined case is broken now, or only flaky, is for these runs to show.
         thresholds = replace(self.checkout.settings.policy, quarantine=())
         head, base = (apply_policy(cases, thresholds, min_pass_rate=rate) for cases in made)
         self.head = merge([*self.head, *head], min_pass_rate=rate)
@@ -296,6 +298,7 @@ class Confirmation:
                 )
             )
         except (GitError, NotOnBase) as error:
+            # Asked once: the stored runs then decide, as where the base can't run at all.
             self.base_checkout = None
             self.notices.append(say("base-not-run", message=str(error)))
             return []
@@ -441,6 +444,7 @@ async def compare_with_base(
         report.notices += drift_notices(drift(report.history))
         return None
     if isinstance(baseline, Found) and base is not None:
+        # Whether both can be compared is only known with the head's cases.
         baseline = checked(baseline, report, base.report, base.pairing)
     report.baseline = baseline_report(ci, baseline)
     if base is None or not isinstance(baseline, Found):

@@ -137,6 +137,7 @@ async def open_agents(
     if prepared is None:
         prepared = Preparation(setup=_begin_setup(settings, context, choices, isolation))
     setup = prepared.setup
+    # Headers are secrets, and a fork decides where they would be sent.
     withheld = context.ci.activity.secrets_withheld
     headers = {} if withheld else settings.agent_headers
     shared = DriverContext(

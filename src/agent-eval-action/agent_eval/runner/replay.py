@@ -171,6 +171,7 @@ class CaseTools:
         return self._failure(error, so_far if turn == latest else tuple)
 
     def _failure(self, error: tapes.Unanswerable, so_far: Callable[[], Sequence[FunctionCall]]) -> AgentFailure:
+        # A call that no tape has can be the very change that the case is there to find.
         may_be_agents = error.obstacle in {tapes.Obstacle.NOT_RECORDED, tapes.Obstacle.MODEL_NOT_RECORDED}
         owner = Owner.AGENT if may_be_agents and self._is_contradicted(so_far()) else Owner.GATE
         return AgentFailure(
@@ -247,6 +248,7 @@ class Tapes:
                 problems += invalid.problems
                 index = None
             tape = index.tape.content_hash if index is not None else ""
+            # A replay of models depends on the whole conversation, and not on the tools' answers alone.
             if index is not None and self.mode == "all":
                 tape = _hash([tape, index.tape.conversation])
             untrusted = self.untrusted.get((case.file, case.case.eval_id), "")
@@ -304,6 +306,7 @@ class Tapes:
         )
         if self.mode not in _REPLAYING:
             self._planned[planned.case_id] = planned
+            # A run that is repeated after an outage replaces its first try on the tape.
             others = [one for one in self._sessions[planned.case_id] if one.run != run]
             self._sessions[planned.case_id] = [*others, tools]
         if unusable := self._unusable(planned, index):

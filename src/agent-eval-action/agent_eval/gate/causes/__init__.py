@@ -207,6 +207,7 @@ def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns], *, few: b
         Causes without `message`, `changed_here` and `called_before`.
     """
     cases = {case.case_id: case for case in _judged(report)}
+    # One case shares nothing; only changed lines can be evidence for it.
     if sum(not case.passed for case in cases.values()) < (1 if few else 2):
         return []
     spectrum = _Spectrum()
@@ -217,6 +218,7 @@ def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns], *, few: b
     causes: list[CauseReport] = []
     for pass_ in range(_PASSES if few else 1):
         _mark_starts(spectrum, pass_)
+        # What is known not to be chance is not explained a second time by what may be.
         explained = {case_id for cause in causes if not cause.few for case_id in cause.cases}
         left = {case.case_id: case for case in spectrum.failing if case.starts and case.case_id not in explained}
         found: list[CauseReport] = []
@@ -224,6 +226,7 @@ def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns], *, few: b
             key, group = best
             for explained_case in group:
                 del left[explained_case.case_id]
+            # The shortest name is the easiest to type in the command that shows it.
             example = min(group, key=lambda case: (not case.case_id.isascii(), len(case.case_id)))
             run, difference = example.starts[key]
             agent = cases[example.case_id].agent
@@ -249,6 +252,7 @@ def _judged(report: RunReport) -> Iterator[_Judged]:
         criteria: dict[int, list[tuple[Key, ...]]] = {}
         for metric in (metric for piece in pieces for metric in piece.metrics):
             got_worse = worse is None or metric.name in worse.get(case.case_id, ())
+            # What is as low on the base branch explains no new failure.
             if not got_worse or not _is_subjective(metric.name):
                 continue
             for score in metric.runs:

@@ -61,8 +61,10 @@ def decide(
         decisions = _cases(family, unpaid)
         reasons += _reasons(family, decisions, unpaid)
         cases.update(((case.case_id, case.metric), case) for case in decisions)
+    # The first reason is what a headline says: what blocks, and of that the most specific one.
     reasons.sort(key=lambda reason: (not reason.blocking, _WEIGHT[reason.code]))
     outcome: stats.Outcome = "passed"
+    # What only lacks runs can't fail the gate: those runs may pass.
     if any(reason.blocking and reason.code not in _UNDECIDED for reason in reasons):
         outcome = "failed"
     elif any(reason.blocking for reason in reasons):
@@ -78,6 +80,7 @@ def decide(
         ],
         suites=[_suite(family) for family in families],
         alpha=alpha,
+        # One more run of a case serves all of its metrics.
         extra_runs=sum(
             max((len(series.head_confirm) + len(series.base_confirm) for series in case.metrics.values()), default=0)
             for case in evidence
@@ -101,10 +104,12 @@ _UNDECIDED = {"thin-base", "budget", "recorded-answers", OUTAGE}
 def _cases(family: stats.Family, unpaid: Unpaid) -> list[CaseDecisionReport]:
     suspects = {suspect.index: suspect for suspect in family.suspects}
     better = _better(family, suspects)
+    # A case is named only within a metric that got worse as a whole: the error rate is the metric's.
     named = set(family.named) if family.rejected else set()
     decisions = []
     for index, (case_id, series) in enumerate(zip(family.case_ids, family.series, strict=True)):
         suspect = suspects.get(index)
+        # The screening selected the case, so its later runs say more about it, where there are any.
         head, base = series.head_confirm or series.head_screen, family.base_of(series) or series.base
         threshold = _by_threshold(suspect, named)
         lacks = _lacks(family, suspect, unpaid) if index not in named else None
@@ -185,6 +190,7 @@ def _lacks(family: stats.Family, suspect: stats.Suspect | None, unpaid: Unpaid) 
 
 def _missing_base_runs(family: stats.Family, suspect: stats.Suspect) -> int:
     """How many more base runs make the case significantly worse if all of them pass and the head's rate stays."""
+    # The head's rate is taken as it is now: only a longer history could change the result.
     failures = round(suspect.planned * suspect.failures / suspect.made)
     more = range(suspect.base_planned + 1, 1000)
     enough = (
@@ -202,6 +208,7 @@ def _better(family: stats.Family, suspects: dict[int, stats.Suspect]) -> dict[in
     p_values: dict[int, float] = {}
     for index, series in enumerate(family.series):
         base = family.base_of(series)
+        # What never failed there can't become better, and what is suspected has not.
         if index not in suspects and not all(base) and series.head_screen:
             head = (*series.head_screen, *series.head_confirm)
             p_values[index] = stats.exact_p(stats.failed(base), len(base), stats.failed(head), len(head))
@@ -241,6 +248,7 @@ def _reasons(family: stats.Family, cases: Sequence[CaseDecisionReport], unpaid: 
     thin = sorted(suspect.index for suspect in family.suspects if _by_threshold(suspect, named))
     if thin:
         add("broken-case", [cases[index] for index in thin])
+    # The metric got worse, but no case alone did: several of them together, or a little of all.
     if family.rejected and not named:
         together = [cases[index] for index in got_worse(family) if family.drop_of(index) > family.drops[index]]
         if together and family.seen_twice and family.confirm_p is not None and family.confirm_p <= family.level:
@@ -308,6 +316,7 @@ def _detectable(family: stats.Family, pairs: Sequence[tuple[Sequence[float], Seq
     if family.binary:
         groups = []
         for head, base in pairs:
+            # Never 0 or 1: runs that all agree would seem to have no variance, and nothing to be missed.
             rate = (stats.failed(head) + stats.failed(base) + 0.3) / (len(head) + len(base) + 0.6)
             groups.append((rate, len(head), len(base)))
         return stats.detectable_drop(groups, level)

@@ -97,6 +97,7 @@ def comparable_cases(
         stored: Its cases by the head's id (`Pairing.stored`).
     """
     # The head always has the current scoring version; a baseline may be older.
+    # Scores of another version differ without any change of the agent.
     if base.scoring_version != results.SCORING_VERSION:
         return {}
     comparable: dict[str, Comparable] = {}
@@ -168,6 +169,7 @@ def gather(
                         kind=kind,
                         failed=tuple(_failures(parts, kind)),
                         min_pass_rate=min_pass_rate,
+                        # An error in every run blocks without statistics, unless the base's agent has errors, too.
                         constant_error=kind == "error" and base_answers and is_constant_error([case, *parts]),
                     )
                 )
@@ -178,6 +180,7 @@ def gather(
             continue
         there = rescored(base, pair.history, pair.rules)
         ids = dict.fromkeys((case.case_id, pair.history.case_id))  # The same, unless the case was renamed.
+        # A base that has just run is screened as the head is; stored runs are of another day.
         series_of = partial(
             _series,
             head_screen=head,
@@ -195,6 +198,7 @@ def gather(
                 direction = metric_policy.direction or ("lower" if metric.name in lower else "higher")
                 sign = -1.0 if direction == "lower" else 1.0
                 series = series_of((metric.name, metric.fingerprint), sign=sign, threshold=metric.threshold)
+                # A metric that is new here has nothing to be worse than.
                 if series.head_screen and (series.base or series.base_screen):
                     metrics[metric.name] = series
                     costs = metric.threshold is None or metric.name in INFORMATIONAL_METRICS
@@ -232,6 +236,7 @@ def _retrial(
         is_judged = bool(failed) and all(metric.judge for metric in failed)
         return "case" if is_judged and not case.failed_when_recorded else None
     failing = [metric.name for metric in failed]
+    # No comparison can tell whether it is new, so it has to fail again to block.
     if pair is None or not set(failing).isdisjoint(pair.missing):
         return "case"
     return "error" if any(map(_broke, case.runs)) else None

@@ -41,6 +41,7 @@ def next_step(
     Returns:
         Runs to make before the next call, or the decision on all cases.
     """
+    # Paid for first: a failure that nothing can be compared with blocks unless it passes now.
     again = next_runs(retrials, budget.extra_runs)
     if budget.extra_runs is not None:
         budget = replace(budget, extra_runs=budget.extra_runs - sum(again.values()))
@@ -53,6 +54,7 @@ def next_step(
         return Runs(head=again, base={}, why="retrials")
     compared = {case.case_id for case in evidence}
     tried = sum(len(retrial.failed) for retrial in retrials if retrial.case_id not in compared)
+    # The statistics did not see the retrials, by which these cases block.
     cases = [_by_its_error(case) if case.case_id in constant else case for case in step.cases]
     return step.model_copy(update={"cases": cases, "extra_runs": step.extra_runs + tried})
 
@@ -74,9 +76,11 @@ def _compare(
     step = _step(evidence, families, budget, constant, rules.alpha)
     if isinstance(step, Runs) or rules.confirm_on_base != "auto" or not budget.can_run_base:
         return step
+    # A regression by stored runs: before it blocks, the base has to show that today is no bad day.
     missing = runs_to_check(families)
     if missing and (budget.extra_runs is None or budget.extra_runs >= sum(missing.values())):
         return Runs(head={}, base=missing, why="base-stored")
+    # Without the runs for that check the stored ones decide, as they would with `never`.
     if missing or not differs(families):
         return step
     families = _families(evidence, rules, budget, today_only=True)
@@ -112,6 +116,7 @@ def _step(
     constant: frozenset[str],
     alpha: float,
 ) -> Runs | DecisionReport:
+    # An error that is always the same has been seen again by its retrials.
     requests = {} if constant else _runs_to_see_it_again(families, budget)
     is_decided = not requests and (bool(constant) or any(map(_blocks, families)))
     if not requests and not is_decided:
@@ -163,6 +168,7 @@ def _runs_of_the_suite(families: Sequence[stats.Family], budget: stats.Budget) -
     count = sum(head + base for head, base in missing.values())
     if not count or (budget.extra_runs is not None and budget.extra_runs < count):
         return None
+    # By a hash of the name: the halves must be the same in each call, whatever the order of cases.
     half = {case_id: runs for case_id, runs in missing.items() if crc32(case_id.encode()) % 2} or missing
     return Runs(
         head={case_id: head for case_id, (head, _) in half.items() if head},
@@ -226,6 +232,7 @@ def _families(
             rule = own.get(metric) or defaults.get(metric)
             if rule is None:
                 continue
+            # Cases under different rules can't be one test; each test has its share of the error rate.
             key = (metric, rule.alpha, rule.blocking, rule.direction)
             family = families.get(key)
             if family is None:
@@ -246,6 +253,7 @@ def _afforded(requests: _Requests, budget: stats.Budget) -> Runs | None:
     by_name = sorted(requests.items())
     for case_id, (_, head_runs, base_runs) in sorted(by_name, key=lambda item: item[1][0], reverse=True):
         if remaining is not None:
+            # A case that needs fewer runs may still fit.
             if remaining < head_runs + base_runs:
                 continue
             remaining -= head_runs + base_runs

@@ -152,6 +152,7 @@ class Family:
         looks = zip(self._compared, self.fresh_columns, strict=True)
         both = self.suite_test([both_looks(series, columns, fresh_only=self.fresh_only) for series, columns in looks])
         assert both is not None
+        # The largest one: a drop that one of the tests does not see is no regression of the suite.
         p_value = max(self.fresh_p, min(1.0, both / BOTH_LEVEL), self._newest_p())
         return max(p_value, self._run_level_p()) if p_value <= self.alpha else p_value
 
@@ -163,6 +164,7 @@ class Family:
             (*series.head_screen, *columns) if columns else ()
             for series, columns in zip(self._compared, self.fresh_columns, strict=True)
         ]
+        # Where the base has run in most cases today, only that counts: it has seen the same day.
         today = [each.base_confirm if len(each.base_confirm) >= CHECK_RUNS else () for each in self._compared]
         if 2 * sum(map(bool, today)) < len(today):
             if self.budget.can_run_base:
@@ -367,6 +369,7 @@ class Family:
         return not base or mean + self.drops[index] < base[len(base) // 5]
 
     def _base_planned(self, series: Series) -> int:
+        # The plan must not depend on how many of its runs were made: it would move with each look.
         have = len(self._held_to(series)) - len(series.base_confirm)
         fresh = self.budget.can_run_base and self.rules.confirm_on_base != "never"
         return max(have, FULL_BASE) if fresh else have
@@ -376,6 +379,7 @@ class Family:
         planned, base_planned = self.rules.confirm_runs, self._base_planned(series)
         fresh, base = series.head_confirm[start : start + planned], self._held_to(series)
         if self.binary:
+            # What is worth more runs may look at all of them; what blocks, only at those that selected nothing.
             worth = _payoff((*series.screened, *series.head_confirm[: start + planned]), base)
             least, level = p_of(joint_e([case_e(planned, planned, 0, base_planned)])), self.alpha
             p_value, weight = p_of(_payoff(fresh, base)), 1 / count
@@ -383,6 +387,7 @@ class Family:
             base = base[:base_planned]
             shifted = [value + self.drops[index] for value in fresh]
             share = look_share(len(fresh), planned) if len(base) >= max(base_planned, 1) else 0.0
+            # Scores are tested after whole rounds only, and each look spends a share of the error rate.
             raw = permutation_p(shifted, base, self._rng(self.case_ids[index])) if share else 1.0
             worth = 0.0 if (share and raw > _FUTILE) or not self._low(index, series) else 2.0
             least, level = 1 / comb(planned + base_planned, planned), self.alpha * SCORES_SHARE
@@ -439,6 +444,7 @@ class Family:
     @property
     def level(self) -> float:
         """The level of the p-value: Holm's step if rejected, else alpha divided by the number of peers."""
+        # Holm: the k-th smallest of n p-values is held to alpha / (n - k + 1).
         step = sum(value >= self.p_value for value in self.peers)
         return self.alpha / (step if self.rejected else len(self.peers))
 
@@ -450,6 +456,7 @@ class Family:
             values = holm([suspect.p_value for suspect in tested])
         else:
             values = [min(1.0, suspect.p_value / suspect.weight) for suspect in tested]
+        # A case can't be surer than the metric that it is a part of.
         case_p = {
             suspect.index: max(self.adjusted, min(1.0, len(self.peers) * value))
             for suspect, value in zip(tested, values, strict=True)

@@ -41,6 +41,7 @@ class Part(Weighed):
     def before(self, run: Run) -> None:
         """Leaves the part's cases and its share of the budget."""
         self.shard, part = plan_part(self._part, run.plan, by_durations=self.by_durations)
+        # Parts know nothing of each other: only shares of the limit keep them together below it.
         run.bill.meter.budget = share_of_budget(run.bill.meter.budget, run, frozenset(self.shard.cases))
         run.plan = part
         run.context.log(f"agent-eval: {first_line(self.shard, run.bill.meter.budget)}")

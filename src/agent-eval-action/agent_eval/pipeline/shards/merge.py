@@ -89,6 +89,7 @@ def check_parts(results: Sequence[PartResults], run: Run) -> tuple[Parts | None,
     """
     plan, settings = run.plan, run.settings
     own = _facts(run.draft(), hashes_of(plan))
+    # First, or an attempt that a later one has replaced would refuse the whole merge.
     results, replaced = _without_replaced(results, own)
     first = results[0].shard
     assigned = partition(plan.weights, first.total)
@@ -101,6 +102,7 @@ def check_parts(results: Sequence[PartResults], run: Run) -> tuple[Parts | None,
     owners = dict(assigned) if split == first.plan else {}
     for result in results:
         index = result.shard.index
+        # `setdefault` notes the part of a case, and finds a case that another part has had.
         if elsewhere := [case_id for case_id in result.shard.cases if owners.setdefault(case_id, index) != index]:
             return None, [_other_cases(result, "cases are in another part of the plan", elsewhere)]
     present = {result.shard.index for result in results}
