@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import random
@@ -365,6 +366,150 @@ async def test_pool__sends_each_key_to_its_provider_only() -> None:
             await asyncio.gather(pool.generate(ask(model=JUDGE)), pool.generate(ask(model="hosted_vllm/m")))
     assert item.received[0].headers["authorization"] == "Bearer judge-key"
     assert two.received[0].headers["authorization"] == "Bearer vllm-key"
+
+
+# The anthropic package against a server with Anthropic's messages, also as Bedrock has them.
+
+
+CLAUDE, ON_BEDROCK = "anthropic/claude-judge-1", "bedrock/us.anthropic.claude-judge-1-v1:0"
+
+
+def message(*content: Mapping[str, Any], stop: str = "tool_use", **usage: int) -> Reply:
+    """A message, as Anthropic answers."""
+    counts = {"input_tokens": 20, "output_tokens": 30, **usage}
+    body = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-judge-1-served"}
+    return Reply(body={**body, "content": [*content], "stop_reason": stop, "stop_sequence": None, "usage": counts})
+
+
+def called(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "tool_use", "id": "toolu_1", "name": "reply", "input": dict(verdict)}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+VERDICT = json.loads(GOOD)
+
+
+def anthropic_at(server: UploadServer, **more: str) -> dict[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": "a-key",
+        "AWS_BEDROCK_RUNTIME_ENDPOINT": server.url,
+        "AWS_BEARER_TOKEN_BEDROCK": "b-key",
+        "AWS_REGION": "eu-west-1",
+        **more,
+    }
+
+
+@pytest.mark.parametrize("model", [CLAUDE, ON_BEDROCK])
+async def test_anthropic__sends_the_question_and_reads_the_answer(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What the package itself would take from the job: none of it is the judge's.
+    for name in ("ANTHROPIC_AUTH_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "the-agents-own")
+    answer = message(said("Let me see."), called(VERDICT), cache_read_input_tokens=70, cache_creation_input_tokens=10)
+    with upload_server(lambda _: answer) as server:
+        async with open_models(QUICK, anthropic_at(server), models=[model]) as pool:
+            config = {"temperature": 0.2, "max_output_tokens": 99, "stop_sequences": ["END"], "top_k": 3, "seed": 7}
+            reply = await pool.generate(ask(model=model, system="Be fair.", config=config))
+    assert (reply.value, reply.model_version) == (VERDICT, "claude-judge-1-served")
+    assert reply.usage == ModelUsage(input_tokens=100, output_tokens=30, cached_tokens=70)
+    (call,) = server.received
+    keys = {name: value for name, value in call.headers.items() if name in {"x-api-key", "authorization"}}
+    assert "the-agents-own" not in str(call.headers)
+    shown = {"path": call.path, **keys, "body": call.json}
+    check(f"golden_{model.partition('/')[0]}_request.json", json.dumps(shown, indent=1) + "\n")
+
+
+def turned_down(status: int, kind: str, text: str) -> Reply:
+    body = {"type": "error", "error": {"type": kind, "message": text}}
+    return Reply(status=status, body=body, headers={"Retry-After": "0"} if status == 429 else {})
+
+
+CLAUDES: dict[str, Reply] = {
+    "cut off": message(said('{"verdict'), stop="max_tokens"),
+    "refused": message(said("I can't help with that."), stop="refusal"),
+    "no call": message(said(GOOD), stop="end_turn"),
+    "arguments that don't fit": message(called({"verdict": "perhaps"})),
+    "empty": message(stop="end_turn"),
+    "a page": Reply(body=b"<html>maintenance</html>"),
+    "no such model": turned_down(404, "not_found_error", "model: x"),
+    "wrong key": turned_down(401, "authentication_error", "invalid x-api-key"),
+    "overloaded": turned_down(529, "overloaded_error", "Overloaded"),
+    "too many": turned_down(429, "rate_limit_error", "50 requests a minute"),
+    "no credit": turned_down(400, "invalid_request_error", "Your credit balance is too low"),
+    "of AWS": Reply(status=403, body={"message": "You don't have access to the model with the specified model ID."}),
+    "throttled by AWS": Reply(status=429, body={"message": "Too many tokens, please wait before trying again."}),
+}
+
+
+async def test_anthropic__what_becomes_of_its_answers() -> None:
+    told_of = []
+    for name, answer in CLAUDES.items():
+        model = ON_BEDROCK if "AWS" in name else CLAUDE
+        with upload_server(functools.partial(lambda answer, _: answer, answer)) as server:
+            async with open_models(QUICK, anthropic_at(server), models=[model]) as pool:
+                text = await told(pool, ask(model=model))
+        told_of.append(f"{name}:\n    {text}\n")
+    check("golden_anthropic_replies.txt", re.sub(r"http://127[\d.:]+\d", "URL", "".join(told_of)))
+
+
+async def test_anthropic__a_model_that_refuses_to_call_a_tool_is_asked_for_text() -> None:
+    refusal = {"type": "invalid_request_error", "message": "tool_choice: forced tools are not allowed while thinking"}
+
+    def server_reply(call: Received) -> Reply:
+        if "tool_choice" in call.json:
+            return Reply(status=400, body={"type": "error", "error": refusal})
+        return message({"type": "thinking", "thinking": "no?", "signature": "s"}, said(GOOD), stop="end_turn")
+
+    with upload_server(server_reply) as server:
+        async with open_models(QUICK, anthropic_at(server), models=[CLAUDE]) as pool:
+            replies = [await pool.generate(ask(model=CLAUDE, sample=n)) for n in range(2)]
+    assert [reply.value for reply in replies] == [VERDICT, VERDICT]
+    assert ["tool_choice" in call.json for call in server.received] == [True, False, False]
+    assert json.dumps(SCHEMA) in server.received[-1].json["system"]
+
+
+async def test_anthropic__a_server_that_is_not_there_or_is_silent() -> None:
+    def slow(_: Received) -> Reply:
+        time.sleep(1)
+        return message(called(VERDICT))
+
+    with upload_server(slow) as server:
+        async with open_models(quick(attempt_timeout=0.2, call_timeout=0.6), anthropic_at(server)) as pool:
+            assert (await failure_of(pool, ask(model=CLAUDE))).kind == "deadline"
+    async with open_models(quick(call_timeout=0.6), anthropic_at(server), models=[CLAUDE]) as pool:
+        failure = await failure_of(pool, ask(model=CLAUDE))
+        assert failure.kind == "unavailable" and "no connection" in failure.message
+
+
+async def test_bedrock__signs_with_the_credentials_of_the_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
+        "AWS_ACCESS_KEY_ID": "AKIAEXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": "s3cret",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with upload_server(lambda _: message(called(VERDICT))) as server:
+        environ = anthropic_at(server)
+        del environ["AWS_BEARER_TOKEN_BEDROCK"]
+        async with open_models(QUICK, environ, models=[ON_BEDROCK]) as pool:
+            assert (await pool.generate(ask(model=ON_BEDROCK))).value == VERDICT
+        (call,) = server.received
+        assert call.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE/")
+        assert "/eu-west-1/bedrock/aws4_request" in call.headers["authorization"]
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+        # The package remembers the credentials of a region.
+        async with open_models(QUICK, {**environ, "AWS_REGION": "eu-west-2"}, models=[ON_BEDROCK]) as pool:
+            failure = await failure_of(pool, ask(model=ON_BEDROCK))
+    assert failure.kind == "no-credentials" and "AWS_BEARER_TOKEN_BEDROCK" in (failure.hint or "")
+    assert len(server.received) == 1
 
 
 # Vertex AI's evaluation service over a real socket: credentials, repeats, the bill, the cache, a replay.

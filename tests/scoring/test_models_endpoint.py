@@ -32,6 +32,8 @@ NAMES = (
     "projects/p-1/locations/europe-west4/publishers/google/models/gemini-2.5-pro",
     "projects/p-1/locations/us-central1/endpoints/4711",
     *("", "gemnini-2.5-flash", "unknown/model", "openai/", "/gpt-5", "claude-4", "gemini-2.5-flash/../../x"),
+    *("anthropic/claude-5", "bedrock/anthropic.claude-5", "bedrock/converse/us.anthropic.claude-5-v1:0"),
+    *("bedrock/amazon.nova-pro-v1:0", "bedrock/arn:aws:bedrock:eu-west-1:1:inference-profile/x", "anthropic/"),
     *("projects/p/locations/l/publishers/anthropic/models/claude-4", "projects/p/models/m", "vertex_ai_evaluation/x"),
 )
 
@@ -105,6 +107,13 @@ ENDPOINTS: Sequence[tuple[str, dict[str, str], ModelSettings, str | None]] = (
             (VERTEX, {"GOOGLE_APPLICATION_CREDENTIALS": "/no/such/file"}),
             ("openai/llama", {"OPENAI_BASE_URL": "http://llm:8000/v1/"}),
             ("ollama/llama3", {}),
+            ("anthropic/c", {}),
+            ("anthropic/c", {"ANTHROPIC_API_KEY": "k"}),
+            ("anthropic/c", {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_API_BASE": "https://gateway.example/v1/"}),
+            ("bedrock/anthropic.c", {"AWS_BEARER_TOKEN_BEDROCK": "k"}),
+            ("bedrock/anthropic.c", {"AWS_BEARER_TOKEN_BEDROCK": "k", "AWS_REGION": "evil.example/x?"}),
+            ("bedrock/anthropic.c", {"AWS_BEARER_TOKEN_BEDROCK": "k", "AWS_DEFAULT_REGION": "us-east-1"}),
+            ("bedrock/anthropic.c", {"AWS_REGION": "us-east-1"}),
             ("ollama_chat/llama3", {"OLLAMA_API_BASE": "http://ollama:11434"}),
             ("hosted_vllm/m", {"HOSTED_VLLM_API_BASE": "http://vllm:8000/v1"}),
             *((FLASH, {**JUDGE_ENV, "GOOGLE_GENAI_USE_VERTEXAI": value}) for value in ("TRUE", "1", "0")),

@@ -123,15 +123,18 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
     if provider is EVALUATION:
         return _evaluation(name, _base_url(provider, ModelSettings(), environ), environ)
     explicit = settings if provider.name == owner else ModelSettings()
-    if provider.protocol != "gemini" and importlib.util.find_spec("openai") is None:
+    package = "anthropic" if provider.protocol == "anthropic" else "openai"
+    if provider.protocol != "gemini" and importlib.util.find_spec(package) is None:
         raise ModelFailure(
             "no-credentials",
-            f"`{model}` needs the package `openai`, which is not installed.",
-            "Install `agent-eval-action[openai]`; the action's image has it.",
+            f"`{model}` needs the package `{package}`, which is not installed.",
+            f"Install `agent-eval-action[{package}]`; the action's image has it.",
         )
     base_url = _base_url(provider, explicit, environ)
     if provider.name == "vertex_ai":
         return _vertex(name, provider, base_url, explicit, environ)
+    if provider.name == "bedrock":
+        return _bedrock(name, provider, base_url, explicit, environ)
     variable = _first(provider.key_variables, environ)
     api_key = explicit.api_key or (environ[variable].strip() if variable else None)
     own_server = provider.name == "openai" and not is_openai(base_url)
@@ -170,6 +173,8 @@ def _base_url(provider: Provider, explicit: ModelSettings, environ: Mapping[str,
         )
     if provider.name == "ollama" and not url.endswith("/v1"):
         url += "/v1"
+    if provider.protocol == "anthropic":
+        url = url.removesuffix("/v1")  # Anthropic's client adds it, LiteLLM's names of a server may have it.
     return url
 
 
@@ -206,6 +211,33 @@ def _with_machine_credentials(
         credential=f"application default credentials ({'a file' if file else 'the machine'})",
         key_variable="GOOGLE_APPLICATION_CREDENTIALS" if environ.get("GOOGLE_APPLICATION_CREDENTIALS") else None,
         credentials_file=file,
+    )
+
+
+def _bedrock(
+    name: ModelName, provider: Provider, base_url: str | None, explicit: ModelSettings, environ: Mapping[str, str]
+) -> Endpoint:
+    """With an API key of Bedrock's, else with AWS's own credentials, which need another package to sign with."""
+    region = _value(("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_REGION_NAME"), environ)
+    variable = _first(provider.key_variables, environ)
+    api_key = explicit.api_key or (environ[variable].strip() if variable else None)
+    if region is None or not re.fullmatch(r"[a-z0-9-]+", region):
+        said = "is not set" if region is None else f"is {region!r}, which is not a valid name"
+        raise ModelFailure("no-credentials", f"`{name.written}` needs a region: AWS_REGION {said}.", "Set AWS_REGION.")
+    if api_key is None and importlib.util.find_spec("botocore") is None:
+        raise ModelFailure(
+            "no-credentials",
+            f"`{name.written}` needs an API key for bedrock, or the package `boto3`, to sign with AWS's credentials.",
+            f"Set {provider.key_variables[0]} to a key of Bedrock's, or install `agent-eval-action[bedrock]`.",
+        )
+    return Endpoint(
+        name=name,
+        provider=provider,
+        base_url=base_url or f"https://bedrock-runtime.{region}.amazonaws.com",
+        api_key=api_key,
+        credential=_key_source(explicit, variable) or "AWS's credentials (the environment, a profile or the machine)",
+        key_variable=None if explicit.api_key else variable,
+        location=region,
     )
 
 

@@ -250,6 +250,17 @@ SENT_TO_OPENAI: Mapping[str, str] = {
 }
 """Fields that chat completions support too, with their name there."""
 
+SENT_TO_ANTHROPIC: Mapping[str, str] = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "max_output_tokens": "max_tokens",
+    "stop_sequences": "stop_sequences",
+}
+"""The same of Anthropic's messages."""
+
+_SENT_TO = {"openai": SENT_TO_OPENAI, "azure": SENT_TO_OPENAI, "anthropic": SENT_TO_ANTHROPIC}
+
 OURS = frozenset(
     {
         # URL and timeouts: a pull request may change the file, and must not redirect the key.
@@ -278,13 +289,14 @@ class SortedConfig:
         return next(iter(difflib.get_close_matches(field, SENT | OURS, n=1, cutoff=0.7)), None)
 
 
-def sort_config(config: Mapping[str, Any], *, for_openai: bool = False) -> SortedConfig:
+def sort_config(config: Mapping[str, Any], protocol: str = "gemini") -> SortedConfig:
     """Sorts the fields; accepts camelCase too.
 
     Args:
         config: The user's config.
-        for_openai: Whether the model is called through chat completions, which support fewer fields.
+        protocol: How the model is called: others than Gemini's support fewer fields.
     """
+    passed = {*_SENT_TO[protocol], "system_instruction"} if protocol in _SENT_TO else SENT
     sent: dict[str, Any] = {}
     ignored, unknown = [], []
     for key, value in config.items():
@@ -293,7 +305,7 @@ def sort_config(config: Mapping[str, Any], *, for_openai: bool = False) -> Sorte
             unknown.append(key)
         elif value is None:
             continue
-        elif name in OURS or (for_openai and name not in SENT_TO_OPENAI and name != "system_instruction"):
+        elif name in OURS or name not in passed:
             ignored.append(key)
         else:
             sent[name] = value

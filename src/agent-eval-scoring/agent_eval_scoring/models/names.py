@@ -14,7 +14,7 @@ VERTEX_EVAL = "vertex-eval"
 """The model name of Vertex AI's evaluation service, which scores a few metrics and is no general model
 (vertex_eval.py)."""
 
-Protocol = Literal["gemini", "openai", "azure", "vertex-eval"]
+Protocol = Literal["gemini", "openai", "azure", "anthropic", "vertex-eval"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +62,20 @@ PROVIDERS: Mapping[str, Provider] = {
             protocol="azure",
             key_variables=("AZURE_API_KEY", "AZURE_OPENAI_API_KEY"),
             base_url_variables=("AZURE_API_BASE", "AZURE_OPENAI_ENDPOINT"),
+        ),
+        Provider(
+            name="anthropic",
+            protocol="anthropic",
+            key_variables=("ANTHROPIC_API_KEY",),
+            base_url_variables=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
+            base_url="https://api.anthropic.com",
+        ),
+        Provider(
+            name="bedrock",
+            protocol="anthropic",
+            key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
+            base_url_variables=("AWS_BEDROCK_RUNTIME_ENDPOINT", "ANTHROPIC_BEDROCK_BASE_URL"),
+            needs_key=False,
         ),
         Provider(
             name="ollama",
@@ -129,6 +143,8 @@ _VERTEX_PATH = re.compile(
     r"(?:endpoints/[^/]+|publishers/(?P<publisher>[^/]+)/models/(?P<model>[^/]+))"
 )
 _GEMINI = re.compile(r"(gemini-|gemma-4|model-optimizer-).*")
+_OF_BEDROCK = re.compile(r"(?:converse/|invoke/)?((?:[\w-]+\.)?anthropic\.[\w.:-]+|arn:aws[\w-]*:bedrock:.+)")
+"""Models and inference profiles there; LiteLLM's names may begin with the interface."""
 _OPENAI = re.compile(r"(gpt-|chatgpt-|o[1-9](-|$)).*")
 
 
@@ -181,6 +197,10 @@ def parse_model(name: str) -> ModelName:
         return ModelName(written=name, provider=PROVIDERS["openai"], model=text)
     prefix, slash, model = text.partition("/")
     provider = PROVIDERS.get(_OTHER_SPELLINGS.get(prefix, prefix))
+    if provider is PROVIDERS["bedrock"] and model:
+        if (of_anthropic := _OF_BEDROCK.fullmatch(model)) is None:
+            raise ValueError(f"`{name}`: on Bedrock only Anthropic's models are supported (bedrock/anthropic.MODEL)")
+        return ModelName(written=name, provider=provider, model=of_anthropic[1])
     if slash and model and provider is not None:
         return ModelName(written=name, provider=provider, model=model)
     prefixes = ", ".join(PROVIDERS)

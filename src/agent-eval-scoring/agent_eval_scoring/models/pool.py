@@ -309,13 +309,17 @@ def _client_of(endpoint: Endpoint, connections: int) -> Client:
         from agent_eval_scoring.models.vertex_eval import open_vertex_eval
 
         return open_vertex_eval(endpoint, connections=connections)
+    if endpoint.provider.protocol == "anthropic":
+        from agent_eval_scoring.models._anthropic import open_anthropic
+
+        return open_anthropic(endpoint, connections=connections)
     from agent_eval_scoring.models._openai_chat import open_openai
 
     return open_openai(endpoint, connections=connections)
 
 
 def _provider_request(request: ModelRequest, channel: ModelChannel, reminder: str = "") -> ProviderRequest:
-    config = sort_config(request.config, for_openai=channel.endpoint.provider.protocol != "gemini")
+    config = sort_config(request.config, channel.endpoint.provider.protocol)
     if config.unknown:
         raise ModelFailure(
             "invalid-request",
