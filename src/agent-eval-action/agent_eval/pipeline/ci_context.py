@@ -182,6 +182,7 @@ def _uncommitted(git: Git | GitError, head: str, root: Path, skip: Sequence[Path
         names = git.differing(head, new=not event.name) if isinstance(git, Git) else []
     except GitError:
         return []
+    written += tuple(name.removesuffix("results.json") for name in names if name.endswith("/results.json"))
     return [carriable(name) for name in names if not name.startswith(written)][:_MOST_NAMED]
 
 
