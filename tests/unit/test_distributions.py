@@ -178,7 +178,7 @@ def imported_by(page: str) -> set[str]:
     for module, name in re.findall(r"`from (agent_eval[\w.]*) import (\w+)`", page):
         names.add(f"{module}.{name}")
     in_text = re.findall(r"\b(agent_eval(?:_\w+)?\.[a-z_.]*[a-z])\b(?=[`(\"])", page)
-    return names | {*in_text} - {"agent_eval_deepeval.py"}
+    return names | {*in_text} - {"agent_eval_deepeval.py", "agent_eval.case.id"}  # a file, and an attribute of traces
 
 
 NAMES = sorted({(page, name) for page, text in TEXT.items() for name in imported_by(text)})
