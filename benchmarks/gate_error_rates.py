@@ -117,6 +117,7 @@ CHANGES = (
     ("all cases -.15", "all -.15", "at least .92"),
 )
 NOTHING, BROKEN, ONE, THREE, ALL = CHANGES
+HALF = ("one case 1 to .5", "one 1 .5", "")
 
 
 def row(group: str, change: tuple[str, str, str], world: World | None = None, note: str = "", **more: Any) -> Cell:
@@ -182,6 +183,18 @@ def cells() -> Iterator[Cell]:
     yield row(pushes, ONE, note=": one passes", pushes=5, trials=600, counts=green, goal="at most .35")
     repaired = ("one case broken, repaired in the fifth: it fails", "one 1 0", "at most .05")
     yield row(pushes, repaired, pushes=5, repaired=True, trials=600)
+    for again, most, all_ in (
+        ("with artifacts", "at most .03", "at most .05"),
+        ("without artifacts", "at most .10", ""),
+    ):
+        tries = f"three attempts of one commit, {again}"
+        more: dict[str, Any] = {"pushes": 3, "again": again, "trials": MANY}
+        for change, goal in ((NOTHING, "at most .05"), (HALF, most), (THREE, most), (ALL, all_)):
+            is_same = change is NOTHING
+            counts = "ever red" if is_same else "a later green push"
+            note = ": one fails, all are made" if is_same else ": red, and later green"
+            yield row(tries, change, note=note, goal=goal, counts=counts, **more)
+        yield row(tries, NOTHING, note=": all fail", goal="at most .01", counts="red", **more)
     outage = "a tool of 40% of the cases is down"
     yield row(outage, NOTHING, World(outage=0.4), note=": red", counts="red", goal="at most .10")
     yield row(

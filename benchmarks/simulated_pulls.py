@@ -7,13 +7,13 @@ is allowed. Nothing of the gate is written again here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
-from agent_eval.gate.regression.gathering import Before, held_against
+from agent_eval.gate.regression.gathering import held_against
 from agent_eval.gate.regression.retrial import Retrial, outcomes
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, MetricRule, Outcome, Rules, usual_extra_runs
@@ -95,11 +95,13 @@ class Cell:
     confirm_runs: int = 15
     extra_runs: int | None = None
     """`max-extra-runs`; None: what a real run is allowed by default."""
-    counts: Literal["failed", "red", "a green push", "better"] = "failed"
-    """What is counted: pull requests that fail; that fail or are inconclusive; of which one of the pushes passes; in
-    which the statistics call a case better than on the base."""
+    counts: Literal["failed", "red", "ever red", "a green push", "a later green push", "better"] = "failed"
+    """What is counted: pull requests that fail; that fail or are inconclusive; of which one of the pushes does; passes;
+    passes after the first did not; in which the statistics call a case better than on the base."""
     pushes: int = 1
-    """How often the same pull request is pushed. Where no green push is counted, the last one is."""
+    """How often the same pull request is pushed. Where nothing else is counted, the last one is."""
+    again: Literal["", "with artifacts", "without artifacts"] = ""
+    """Not pushes: the same job is run again until it is green, and can or can't read the results of the others."""
     repaired: bool = False
     """The last push takes the change back."""
     trials: int | None = None
@@ -235,12 +237,14 @@ class Push:
     outcome: Outcome
     extra: int
     """Runs beyond the screening."""
-    before: Mapping[str, Before]
-    """What the next push looks at again, by case id."""
+    before: Collection[str]
+    """Ids of the cases that the next push looks at again."""
     rounds: int = 0
     """How often the gate waited for extra runs."""
     better: bool = False
     """Whether a case is called better than on the base."""
+    evidence: Mapping[str, CaseEvidence] = field(default_factory=dict)
+    """All runs of the compared cases, by case id."""
 
 
 def our_gate(
@@ -250,7 +254,9 @@ def our_gate(
     head: Mapping[str, Floats],
     stored: Mapping[str, Floats],
     again: Mapping[str, Floats],
-    before: Mapping[str, Before],
+    before: Collection[str],
+    earlier: Sequence[Push] = (),
+    careful: bool = False,
 ) -> Push:
     """What the gate makes of it.
 
@@ -261,18 +267,21 @@ def our_gate(
         stored: Those of the base.
         again: The base's of today (`baseline: rerun`); no columns otherwise.
         before: What the previous push held against a case.
+        earlier: Earlier attempts of the same commit that were red.
+        careful: Whether there were some, whose results are missing.
     """
     world = cell.world
     evidence = {
         str(index): CaseEvidence(
             case_id=str(index),
+            earlier=tuple(each.evidence[str(index)].metrics[PASS] for each in earlier),
             metrics={
                 name: Series(
                     head_screen=tuple(head[name][index].tolist()),
                     base=tuple(stored[name][index].tolist()),
                     base_screen=tuple(again[name][index].tolist()),
                     base_days=tuple(str(day) for day in range(world.depth)),
-                    before=before.get(str(index), "") if name == PASS else "",
+                    before=name == PASS and str(index) in before,
                     threshold=None if name == PASS else THRESHOLD,
                 )
                 for name in head
@@ -293,9 +302,8 @@ def our_gate(
             now[PASS][index, : max(world.hiccup_runs - made, 0)] = 0.0
         return now, then
 
-    return settle(
-        evidence, retrials, cell.rules, draw, allowed=cell.allowed, can_run_base=world.rerun or world.base_can_run
-    )
+    rules = replace(cell.rules, careful=careful)
+    return settle(evidence, retrials, rules, draw, allowed=cell.allowed, can_run_base=world.rerun or world.base_can_run)
 
 
 Draw = Callable[[int, int], tuple[Mapping[str, Floats], Mapping[str, Floats]]]
@@ -344,7 +352,7 @@ def settle(
                 )
                 for name, values in evidence[case_id].metrics.items()
             }
-            evidence[case_id] = CaseEvidence(case_id=case_id, metrics=series)
+            evidence[case_id] = replace(evidence[case_id], metrics=series)
         rounds += 1
         budget = replace(budget, extra_runs=allowed - extra)
     outcome: Outcome = step.outcome
@@ -359,6 +367,7 @@ def settle(
         rounds=rounds,
         before=held_against(step.cases),
         better=any(case.word in {"better", "fixed"} for case in step.cases),
+        evidence=evidence,
     )
 
 
@@ -386,21 +395,35 @@ def play(cell: Cell, rng: Rng) -> Trial:
     pull = PullRequest(cell, rng)
     stored = pull.stored()
     first: Floats | None = None
-    before: Mapping[str, Before] = {}
+    before: Collection[str] = ()
+    red: list[Push] = []
     for push in range(cell.pushes):
         if cell.repaired and push == cell.pushes - 1:
             pull.head = pull.base
         head = pull.screening(cell.world.num_runs)
         again = pull.runs(pull.base, cell.world.num_runs if cell.world.rerun else 0)
         first = next(iter(head.values())) if first is None else first
-        done = our_gate(pull, cell, head=head, stored=stored, again=again, before=before)
-        before = done.before
-        if cell.counts == "a green push" and done.outcome == "passed":
+        done = our_gate(
+            pull,
+            cell,
+            head=head,
+            stored=stored,
+            again=again,
+            before=before,
+            earlier=red if cell.again == "with artifacts" else (),
+            careful=push > 0 and cell.again == "without artifacts",
+        )
+        before = () if cell.again else done.before
+        if done.outcome != "passed":
+            red.append(done)
+        elif "green" in cell.counts or (cell.again and cell.counts == "red"):
             break
     hit = {
         "failed": done.outcome == "failed",
         "red": done.outcome != "passed",
+        "ever red": bool(red),
         "a green push": done.outcome == "passed",
+        "a later green push": bool(red) and done.outcome == "passed",
         "better": done.better,
     }[cell.counts]
     screened = cell.world.num_runs * (2 if cell.world.rerun else 1)

@@ -18,7 +18,7 @@ import os
 import sys
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,10 +27,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Several processes share th
 
 import numpy as np
 from gate_error_rates import insert, share
-from simulated_pulls import MIXES, Floats, Rng, settle
+from simulated_pulls import MIXES, Floats, Push, Rng, settle
 
 from agent_eval.gate.history import KEEP
-from agent_eval.gate.regression.gathering import Before
 from agent_eval.gate.regression.retrial import Retrial
 from agent_eval.gate.stats.decision import Rules, usual_extra_runs
 from agent_eval.gate.stats.samples import CaseEvidence, Series
@@ -77,7 +76,7 @@ class World:
     breaks: float = 0.0
     """Cases that break on main by a cause from outside in a half year, one at a time."""
     remembers: bool = True
-    """Whether a run can read the artifact of the previous attempt."""
+    """Whether a run can read the artifacts of earlier runs of the pull request."""
 
 
 QUIET = World(day_sd=0.0, walk=0.0, versions=0.0, hiccup=0.0, outage=0.0)
@@ -188,7 +187,7 @@ class Outcome:
     red: bool
     failed: bool = False
     extra: int = 0
-    before: Mapping[str, Before] = field(default_factory=dict)
+    push: Push | None = None
 
 
 class Repository:
@@ -226,13 +225,16 @@ class Repository:
         """Main runs, and its results are stored."""
         self.records.add(self.case_ids, self.weather.runs(self.case_ids, self.now(), self.world.num_runs))
 
-    def run(self, head: Floats, changed: set[int], before: Mapping[str, Before], *, worse: bool) -> Outcome:
+    def run(
+        self, head: Floats, changed: set[int], before: Collection[str], earlier: Sequence[Push], *, worse: bool
+    ) -> Outcome:
         """The rule looks at one push.
 
         Args:
             head: The pass rates of the head.
             changed: New and changed cases, which have no stored runs.
-            before: What the previous attempt held against a case, by its place.
+            before: What the previous push held against cases, by their place.
+            earlier: Earlier attempts of the same push.
             worse: Whether the push is bad.
         """
         rule, world, ids = self.row.rule, self.world, self.case_ids
@@ -241,22 +243,24 @@ class Repository:
         screened = self.weather.runs(ids, head, world.num_runs)
         if self.weather.rng.random() < world.hiccup:
             screened[self.weather.rng.permutation(len(ids))[: self.weather.rng.integers(2, 5)], :1] = 0.0
-        if rule == STRICT or (screened.all() and not before):
+        if rule == STRICT or (screened.all() and not before and not earlier):
             return Outcome(red=not screened.all(), failed=not screened.all())
         evidence: dict[str, CaseEvidence] = {}
         retrials: dict[str, Retrial] = {}
         for place, (case_id, values) in enumerate(zip(ids, screened.tolist(), strict=True)):
             name, stored = str(place), self.records.of(case_id)
             if case_id not in changed and stored.base:
-                series = replace(stored, head_screen=tuple(values), before=before.get(name, ""))
-                evidence[name] = CaseEvidence(case_id=name, metrics={PASS: series})
+                series = replace(stored, head_screen=tuple(values), before=name in before)
+                known = earlier if world.remembers else ()
+                runs = tuple(each.evidence[name].metrics[PASS] for each in known if name in each.evidence)
+                evidence[name] = CaseEvidence(case_id=name, metrics={PASS: series}, earlier=runs)
             elif not all(values):
                 retrials[name] = Retrial(case_id=name, kind="case")
         main = self.now()
         push = settle(
             evidence,
             retrials,
-            Rules(),
+            Rules(careful=bool(earlier) and not world.remembers),
             lambda here, there: (
                 {PASS: self.weather.runs(ids, head, here)},
                 {PASS: self.weather.runs(ids, main, there)},
@@ -268,7 +272,7 @@ class Repository:
         return Outcome(
             red=push.outcome != "passed",
             failed=push.outcome == "failed",
-            before=push.before if world.remembers else {},
+            push=push,
         )
 
     def play(self) -> dict[str, float]:
@@ -368,14 +372,20 @@ class Repository:
         """
         push = runs = again = repairs = 0
         ever = same = repaired = False
-        before: Mapping[str, Before] = {}
+        before: Collection[str] = ()
+        attempts: list[Push] = []
         authors = self.authors
         while True:
-            push += not same
-            same = False
+            if not same:
+                push, attempts = push + 1, []
             bad = kind in BAD and not repaired and push >= enters
-            done = self.run(head if bad or kind == "improvement" else main, changed, before, worse=bad)
-            before, ever = done.before, ever or done.red
+            done = self.run(
+                head if bad or kind == "improvement" else main, changed, () if same else before, attempts, worse=bad
+            )
+            same, ever = False, ever or done.red
+            before = done.push.before if done.push is not None and self.world.remembers else ()
+            if done.push is not None and done.red:
+                attempts.append(done.push)
             runs += 1
             self.out["runs"] += 1
             if done.failed:

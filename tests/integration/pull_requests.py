@@ -144,6 +144,16 @@ class Lab:
             self.github.state.upload(run, done.output)
         return done
 
+    def again(self, *arguments: str, upload: bool = False, **options: Any) -> Done:
+        """Starts the last run's job again: another attempt at the same commit."""
+        run = self.runs[-1]
+        run.attempt += 1
+        environment = self.environments[run.id] | {"GITHUB_RUN_ATTEMPT": str(run.attempt)}
+        done = self.repository.gate("run", *arguments, environment=environment, **options)
+        if upload:
+            self.github.state.upload(run, done.output)
+        return done
+
     def publish(self, run: Run, **options: Any) -> Done:
         """The privileged job that runs when a run has ended."""
         self.repo.git("checkout", "-q", "main")

@@ -109,7 +109,7 @@ def test_pushing_until_it_is_green__is_noticed(lab: Lab, github: FakeGitHub) -> 
     again = lab.pull_request(7, {"door": 0.0}, files={"bot/agent.py": lucky}, upload=True)
     assert again.statuses["door"] == "passed", "its screening run"
     assert (again.code, again.report.verdict) == (1, "failed"), again.out + again.err
-    assert "1 case of the previous attempt" in again.err
+    assert "1 case of the previous push" in again.err
 
     for seen in lab.repository.root.glob("bot/seen-*"):
         seen.unlink()
@@ -118,6 +118,42 @@ def test_pushing_until_it_is_green__is_noticed(lab: Lab, github: FakeGitHub) -> 
 
     repaired = lab.pull_request(7, {})
     assert (repaired.code, repaired.report.verdict) == (0, "passed"), repaired.out + repaired.err
+
+
+@pytest.mark.slow
+def test_starting_the_job_again__until_it_is_green__does_not_erase_what_the_first_attempt_measured(lab: Lab) -> None:
+    """The screening of each other attempt is lucky: its answer is right, and all further ones are wrong."""
+    lucky = lab.repository.root.parent / "lucky"
+    once = "(said == 'Say door.' and LUCKY.exists() and not LUCKY.unlink()) or random"
+    agent = BOT.replace("good = random", f"good = {once}") + f"\nLUCKY = Path({str(lucky)!r})\n"
+    lab.base_run()
+    lab.pull_request(7, {"door": 0.0}, files={"bot/agent.py": agent}, upload=True, code=1)
+
+    for count in (1, 2):
+        lucky.touch()
+        again = lab.again(upload=True, code=1)
+        assert again.statuses["door"] == "passed", "its screening run"
+        counted = f"What {count} earlier attempt{'s' * (count > 1)} to test this commit measured counts as well"
+        assert counted in lab.comment() and counted in (again.output / "summary.md").read_text("utf-8")
+        assert again.report.decision is not None
+        assert [case.case_id for case in again.report.decision.cases if case.blocking] == [
+            "evals/bot.evalset.json:door"
+        ]
+
+    lab.github.state.artifacts = {
+        key: own for key, own in lab.github.state.artifacts.items() if own.run_id != lab.runs[-1].id
+    }
+    lucky.touch()
+    alone = lab.again()
+    missing = "The results of this job's earlier attempts are unavailable. So this attempt runs every case twice more."
+    assert missing in lab.comment() and missing in (alone.output / "summary.md").read_text("utf-8")
+    assert {case.case_id: len(case.runs) >= 2 for case in alone.report.confirmations} == dict.fromkeys(
+        (case.case_id for case in alone.report.cases), True
+    )
+    assert alone.code == 1, "by its own runs"
+
+    repaired = lab.pull_request(7, {})
+    assert repaired.code == 0, "a push is another commit"
 
 
 LUCKY = """

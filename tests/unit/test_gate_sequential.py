@@ -10,12 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from golden_files import as_lines, check, names_in, plain, rounded
 
-from agent_eval.gate.regression.gathering import Before, held_against
+from agent_eval.gate.regression.gathering import held_against
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, ConfirmOnBase, MetricRule, Rules, usual_extra_runs
 from agent_eval.gate.stats.samples import CaseEvidence, Series
@@ -58,7 +58,7 @@ def run(
                 )
                 for name, series in sample.metrics.items()
             }
-            samples[index] = CaseEvidence(case_id=sample.case_id, metrics=metrics)
+            samples[index] = replace(sample, metrics=metrics)
         if budget.extra_runs is not None:
             budget = replace(budget, extra_runs=budget.extra_runs - sum(step.head.values()) - sum(step.base.values()))
     return step, asked
@@ -254,15 +254,26 @@ def test_sequential__ten_thousand_cases_in_seconds() -> None:
 Game = tuple[Sequence[CaseEvidence], Draw, Rules, Budget]
 
 
-def push(runs: str, before: Before = "") -> Game:
+def push(runs: str, before: bool = False) -> Game:
     """A push in which `odd` does this, first in the screening and then when run again; the others always pass.
 
-    What the previous attempt of the pull request held against it is looked at again.
+    What the previous push of the pull request held against it is looked at again.
     """
     first, *more = map(float, runs)
     left = iter(more)
     evidence = [case("odd", [first], [YES] * 20, before=before), *steady(29, 20)]
     return evidence, lambda side, name: next(left) if (side, name) == ("head", "odd") else YES, DEFAULT, RUNS_BASE
+
+
+def again(runs: str, *attempts: str, careful: bool = False) -> Game:
+    """Another attempt at the same commit: `odd` did this in earlier ones, first in the screening, and now that."""
+    [odd, *others], draw, _, budget = push(runs)
+    earlier = []
+    for attempt in attempts:
+        first, *more = map(float, attempt)
+        confirmed = Series(head_screen=(first,), head_confirm=tuple(more), head_rounds=tuple(range(len(more))))
+        earlier.append(replace(confirmed, base_confirm=(YES, YES)))
+    return [replace(odd, earlier=tuple(earlier)), *others], draw, Rules(careful=careful), budget
 
 
 def with_broken(broken: int, down: Collection[str] = (), rules: Rules = DEFAULT, budget: Budget = RUNS_BASE) -> Game:
@@ -346,7 +357,7 @@ THIN = case("odd", [NO], [NO, YES, YES, YES])
 MOSTLY = [case(name, [NO], [YES]) for name in ("seldom", "often")]
 FLAKY = [case("score", [0.1], [0.9] * 20, metric="quality", threshold=0.5), case("flaky", [NO], [NO] * 12 + [YES] * 8)]
 QUALITY = Rules(metrics={PASS: MetricRule(), "quality": MetricRule()})
-LOST = CaseEvidence(case_id="odd", metrics={PASS: Series(head_screen=(NO,), before="blocked")})
+LOST = CaseEvidence(case_id="odd", metrics={PASS: Series(head_screen=(NO,), before=True)})
 FAILS_MOSTLY, DOWN = "010001001000100", [f"case{index}" for index in range(12)]
 RUNS_TEN = Budget(can_run_base=True, extra_runs=10)
 GAMES = {
@@ -392,10 +403,16 @@ GAMES = {
     },
     "a blocked case": push(f"0{FAILS_MOSTLY}"),
     "nobody looks at a lucky screening": push(f"1{FAILS_MOSTLY}"),
-    "a lucky screening of a blocked case": push(f"1{FAILS_MOSTLY}", "blocked"),
-    "a repair of a blocked case": push("1" * 16, "blocked"),
+    "a lucky screening of a blocked case": push(f"1{FAILS_MOSTLY}", True),
+    "a repair of a blocked case": push("1" * 16, True),
     # 2 failures of 4 against 20 passes pay 27: enough for the case alone, not with half of the stake on it.
-    **{f"not picked out of all once more, {before}": push("0101011111111111", before) for before in get_args(Before)},
+    **{f"not picked out of all, {before=}": push("0101011111111111", before) for before in (False, True)},
+    "again, and its screening is lucky": again(f"1{FAILS_MOSTLY}", f"0{FAILS_MOSTLY}"),
+    "once more": again(f"1{FAILS_MOSTLY}", f"0{FAILS_MOSTLY}", f"1{FAILS_MOSTLY}"),
+    "again, and nothing fails now": again("1" * 16, "0000"),
+    # As if someone had made it up: this attempt's own runs decide.
+    "again, after a hundred passes": again(f"0{FAILS_MOSTLY}", f"0{'1' * 100}"),
+    "again, without the results of the first attempt": again(f"1{FAILS_MOSTLY}", careful=True),
     "a blocked case without stored runs": ([LOST], always(NO), DEFAULT, UNLIMITED),
     **{f"{broken} broken, down on the base": with_broken(broken, DOWN) for broken in (1, 12)},
     **{f"{broken} broken": with_broken(broken) for broken in (1, 12)},
@@ -410,7 +427,7 @@ def test_sequential__what_is_asked_for_and_said_in_many_games() -> None:
     page = []
     for name, (evidence, draw, rules, budget) in GAMES.items():
         decision, asked = run(evidence, draw, rules, budget)
-        page += [f"# {name}", f"{decision.outcome}, held against: {held_against(decision.cases)}"]
+        page += [f"# {name}", f"{decision.outcome}, held against: {sorted(held_against(decision.cases))}"]
         for step in asked:
             sides = (f"{side} {dict(counts)}" for side, counts in (("head", step.head), ("base", step.base)) if counts)
             page.append(f"asks, {step.why}: {', '.join(sides)}"[:200])

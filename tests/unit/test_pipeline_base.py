@@ -299,6 +299,27 @@ async def test_regression__a_suspicious_case_alone_is_run_again_and_the_base_whe
     check("golden_extra_runs.txt", "\n".join(page) + "\n")
 
 
+async def test_earlier_runs__of_attempts_that_did_not_pass_and_a_screening_that_is_this_ones_counts_once(
+    tmp_path: Path,
+) -> None:
+    """A merge that is started again, and a resumed run, have the screening runs of the attempt before."""
+    async with sides(tmp_path, stored=10) as made:
+        confirmation, report = made.confirmation, made.confirmation.report
+        report.decision = await made.decide()
+    report.confirmations, report.base_runs = confirmation.head, confirmation.base
+    other = report.model_copy(deep=True)
+    for run in (run for each in other.cases for run in each.runs):
+        run.run_id = f"another {run.run_id}"
+    passed = other.model_copy(update={"decision": report.decision.model_copy(update={"outcome": "passed"})})
+    given = report.cases, confirmation.history, confirmation.comparable, made.head_checkout.settings.policy
+
+    earlier = regression.earlier_runs([other, report, passed, other.model_copy(update={"decision": None})], *given)
+
+    first, shared = earlier["a.test.json:odd"]
+    assert (first.head_screen, shared.head_screen) == ((0.0,), ())
+    assert first.head_confirm == shared.head_confirm == (0.0,) * 3 and first.base_confirm == (1.0,) * 2
+
+
 @pytest.mark.parametrize(
     ("setting", "same_day", "has_base", "runs"),
     [

@@ -4,9 +4,9 @@ A run is checked by its workflow's path (not name), its branch and repository (a
 event, its commit, and the origin in its results. In doubt there is no baseline. The results of an earlier commit are
 used only if the requested commit has none that could be used, and are reported as such.
 
-The results of the previous run of the same pull request can only make this run more careful
-(`gate.regression.held_against`). So a missing artifact of it is no error, and a forged one can only harm its own pull
-request. Artifacts of forks are not read.
+The results of earlier runs of the same pull request can only speak against it: they make this run check more cases, or
+fail (`gate.regression`). So a missing artifact is no error, and a forged one is at best as good as none. Artifacts of
+forks are not read.
 """
 
 from __future__ import annotations
@@ -405,8 +405,8 @@ _MAX_ARTIFACTS = 2
 _LIMITS = ArchiveLimits()
 
 
-def earlier_attempt(forge: Forge, origin: Origin, pull_request: PullRequest, artifact: str) -> RunReport | None:
-    """Returns the newest results of the same pull request.
+def earlier_attempts(forge: Forge, origin: Origin, pull_request: PullRequest, artifact: str) -> list[RunReport]:
+    """Returns the results of earlier attempts to test the same commit; if there are none, those of the previous push.
 
     Args:
         forge: The repository.
@@ -415,22 +415,28 @@ def earlier_attempt(forge: Forge, origin: Origin, pull_request: PullRequest, art
         artifact: The name of the artifacts.
 
     Returns:
-        None if there are no results with a comparison.
+        Attempts, oldest first, or at most one push, which has a comparison.
 
     Raises:
         ForgeError: A request failed.
     """
-    # A fork's earlier results are its author's to write, and would lower what has to be shown again.
+    attempts: list[RunReport] = []
+    # A fork's earlier results are its author's to write, and one that passed would make this attempt less careful.
     if pull_request.is_fork or not origin.workflow or origin.run_id is None:
-        return None
+        return attempts
     for run_id in _runs(forge, origin, pull_request):
         for item in forge.list_artifacts(run_id, artifact)[:_MAX_ARTIFACTS]:
             report = None if item.expired else _report(forge, item)
-            if report is not None and report.origin is not None and report.decision is not None:
-                own = report.origin
-                if own.pull_request == origin.pull_request and same_repository(own.repository, origin.repository):
-                    return report
-    return None
+            own = report.origin if report is not None else None
+            if report is None or own is None or own.pull_request != origin.pull_request:
+                continue
+            if not same_repository(own.repository, origin.repository):
+                continue
+            if own.commit == origin.commit:
+                attempts.insert(0, report)
+            elif report.decision is not None:
+                return attempts or [report]
+    return attempts
 
 
 def _runs(forge: Forge, origin: Origin, pull_request: PullRequest) -> Iterator[int]:
@@ -460,7 +466,7 @@ def _report(forge: Forge, artifact: Artifact) -> RunReport | None:
         return None
     data = forge.download_artifact(artifact.id, max_bytes=_LIMITS.archive_bytes)
     try:
-        report = read_report(read_results(data, _LIMITS), "The previous attempt's artifact")
+        report = read_report(read_results(data, _LIMITS), "The artifact of an earlier run")
     except UnsafeArchive:
         return None
     return report if isinstance(report, RunReport) else None

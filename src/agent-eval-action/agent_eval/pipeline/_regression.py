@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING
 from agent_eval.baseline import Baseline, Found, GitError, to_report
 from agent_eval.baseline.lookup import Resolver, resolve
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource
-from agent_eval.forge import ForgeError
+from agent_eval.pipeline._attempts import Earlier, find_earlier
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline.ci_context import CIContext
-from agent_eval_scoring.core.text import plural
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.baseline.archive import StoredRecordings
     from agent_eval.gate.evaluation import Compared
-    from agent_eval.gate.regression import Before, Comparable, Gathered
+    from agent_eval.gate.regression import Comparable, Gathered
     from agent_eval.gate.stats import ConfirmOnBase
     from agent_eval.gate.verdict import Verdict
     from agent_eval.pipeline._base_checkout import BaseCheckout
@@ -146,10 +145,9 @@ class Confirmation:
     """With the screening runs."""
     history: HistoryReport
     comparable: Mapping[str, Comparable]
+    earlier: Earlier = field(default_factory=Earlier)
     same_day: bool = False
     """Whether `history` was recorded beside the head's runs (`baseline: rerun`)."""
-    before: Mapping[str, Before] = field(default_factory=dict)
-    """Evidence of the pull request's previous attempt, by case id."""
     no_more: NoMoreRuns = "limit"
     """Unless it is `limit`, nothing is run again."""
     head: list[CaseReport] = field(default_factory=list)
@@ -165,7 +163,7 @@ class Confirmation:
     async def decide(self) -> tuple[DecisionReport, Gathered]:
         """Makes the runs that the statistics ask for until they have an answer."""
         from agent_eval.gate.evaluation import outage
-        from agent_eval.gate.regression import MoreEvidence, gather, next_step
+        from agent_eval.gate.regression import MoreEvidence, earlier_runs, gather, next_step
         from agent_eval.gate.stats import Budget, Rules
         from agent_eval_results import Runs
         from agent_eval_results.report.phrases import say
@@ -173,17 +171,25 @@ class Confirmation:
         # The whole base has just run: it always confirms.
         confirm_on_base = "always" if self.same_day else self.checkout.settings.confirm_on_base
         base_ids = {case_id: pair.history.case_id for case_id, pair in self.comparable.items()}
+        known = self.earlier if self.no_more == "limit" else Earlier()
+        policy, careful = self.checkout.settings.policy, known.missing is not None
+        earlier = earlier_runs(known.attempts, self.report.cases, self.history, self.comparable, policy)
+        more = MoreEvidence(before=known.before, earlier=earlier)
+        if earlier:
+            self.notices.append(say("attempts-counted", count=len(known.attempts)))
+        elif careful:
+            self.notices.append(say("attempts-missing", message=known.missing or ""))
         while True:
             gathered = gather(
                 self.report.cases,
                 self.history,
                 self.comparable,
-                self.checkout.settings.policy,
+                policy,
                 num_runs=self.report.num_runs,
                 min_pass_rate=self.checkout.settings.min_pass_rate,
                 same_day=self.same_day,
-                rules=Rules(confirm_on_base=confirm_on_base),
-                more=MoreEvidence(head=self.head, rounds=self._rounds, base=self.base, before=self.before),
+                rules=Rules(confirm_on_base=confirm_on_base, careful=careful),
+                more=replace(more, head=self.head, rounds=self._rounds, base=self.base),
             )
             left = 0 if self._stuck else max(self._allowed(gathered, confirm_on_base) - self._spent, 0)
             away = outage([*self.head, *self.base]) if left == 0 else None
@@ -378,26 +384,6 @@ def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport
     return reports
 
 
-def _before(ci: CIContext, log: Callable[[str], None]) -> dict[str, Before]:
-    """Evidence of the pull request's previous attempt; empty where it is unavailable."""
-    from agent_eval.baseline.artifact import earlier_attempt
-    from agent_eval.gate.regression import held_against
-
-    pull_request, forge = ci.activity.pull_request, ci.forge
-    if pull_request is None or forge is None or not forge.has_token or ci.baseline_request is None:
-        return {}
-    try:
-        report = earlier_attempt(forge, ci.origin, pull_request, ci.baseline_request.artifact)
-    except ForgeError as error:
-        log(f"agent-eval: The results of the previous attempt are unavailable: {error.message}")
-        return {}
-    evidence = held_against(report.decision.cases) if report is not None and report.decision is not None else {}
-    if evidence and report is not None:
-        where = report.origin.run_url if report.origin is not None else None
-        log(f"agent-eval: {plural(len(evidence), 'case')} of the previous attempt ({where}) will be checked again")
-    return evidence
-
-
 Hold = Callable[[Confirmation, Base], "Awaitable[tuple[Verdict | None, list[CaseDecisionReport]]]"]
 """Of `_facts.hold_to_facts`."""
 
@@ -460,7 +446,7 @@ async def compare_with_base(
         history=history,
         comparable=comparable_cases(report.cases, history, base.pairing.stored),
         same_day=report.baseline is not None and report.baseline.source == "rerun",
-        before=await asyncio.to_thread(_before, ci, checkout.context.log),
+        earlier=await asyncio.to_thread(find_earlier, ci, checkout.context.log),
         no_more="thresholds"
         if settings.gate == "thresholds"
         else "limit"

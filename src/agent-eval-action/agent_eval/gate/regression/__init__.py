@@ -3,11 +3,11 @@
 from agent_eval.gate.regression._decide import OUTAGE
 from agent_eval.gate.regression._replayed import replayed_scores, with_replayed
 from agent_eval.gate.regression.gathering import (
-    Before,
     Comparable,
     Gathered,
     MoreEvidence,
     comparable_cases,
+    earlier_runs,
     gather,
     held_against,
 )

@@ -69,22 +69,13 @@ def decide(
         outcome = "failed"
     elif any(reason.blocking for reason in reasons):
         outcome = "inconclusive"
+    keys = [(case.case_id, metric) for case in evidence for metric in case.metrics]
     return DecisionReport(
         outcome=outcome,
         reasons=reasons,
-        cases=[
-            cases[case.case_id, metric]
-            for case in evidence
-            for metric in case.metrics
-            if (case.case_id, metric) in cases
-        ],
+        cases=[cases[key] for key in keys if key in cases],
         suites=[_suite(family) for family in families],
         alpha=alpha,
-        # One more run of a case serves all of its metrics.
-        extra_runs=sum(
-            max((len(series.head_confirm) + len(series.base_confirm) for series in case.metrics.values()), default=0)
-            for case in evidence
-        ),
     )
 
 
@@ -292,7 +283,7 @@ def _beyond(family: stats.Family, suite: SuiteTestReport) -> bool:
 
 def _suite(family: stats.Family) -> SuiteTestReport:
     looks = zip(family.series, family.fresh_columns, strict=True)
-    pairs = [stats.both_looks(series, columns, fresh_only=family.fresh_only) for series, columns in looks]
+    pairs = [stats.look(series, columns, fresh_only=family.fresh_only) for series, columns in looks]
     pairs = [(head, base) for head, base in pairs if head and base]
     drops = [fsum(base) / len(base) - fsum(head) / len(head) for head, base in pairs]
     return SuiteTestReport(

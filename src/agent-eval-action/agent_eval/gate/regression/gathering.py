@@ -7,7 +7,7 @@ raises a threshold, adds a criterion or changes a judge has not made the agent w
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal
@@ -58,8 +58,10 @@ class MoreEvidence:
     """The round of each of them, by case id and run number; where it is unknown, all are of one."""
     base: Sequence[results.CaseReport] = ()
     """The same for today's extra runs of the base branch, with the case ids of either side."""
-    before: Mapping[str, Before] = field(default_factory=dict)
-    """Regressions of the pull request's previous attempt, by case id of the head."""
+    before: Collection[str] = ()
+    """Regressions of the pull request's previous push (`held_against`)."""
+    earlier: Mapping[str, tuple[Series, ...]] = field(default_factory=dict)
+    """Pass or fail in earlier attempts of the same commit, by case id of the head (`earlier_runs`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +143,7 @@ def gather(
         num_runs: Screening runs of each case; runs with higher numbers in `cases` are confirmation runs.
         min_pass_rate: The share of runs that a case must pass, 0 to 1.
         same_day: Whether `base` was run beside the head (`baseline: rerun`).
-        more: Extra runs of both sides, and the previous attempt.
+        more: Extra runs of both sides, and earlier runs of the pull request.
         rules: When to confirm on the base branch, and its name; the policy decides about the rest.
 
     Returns:
@@ -190,7 +192,7 @@ def gather(
             base_screen=there if same_day else (),
             base_confirm=_runs([part for name in ids for part in base_extra.get(name, ())], pair.rules),
         )
-        metrics = {results.PASS: series_of(None, before=more.before.get(case.case_id, ""))}
+        metrics = {results.PASS: series_of(None, before=case.case_id in more.before)}
         own = {results.PASS: _rule(reader.metric(results.PASS, entries), None, reader.blocks(entries))}
         for metric in case.metrics:
             metric_policy = reader.metric(metric.name, entries)
@@ -204,7 +206,7 @@ def gather(
                     costs = metric.threshold is None or metric.name in INFORMATIONAL_METRICS
                     rule = _rule(metric_policy, series if costs else None, reader.blocks(entries))
                     own[metric.name] = dataclasses.replace(rule, direction=direction)
-        evidence.append(CaseEvidence(case_id=case.case_id, metrics=metrics))
+        evidence.append(CaseEvidence(case_id=case.case_id, metrics=metrics, earlier=more.earlier.get(case.case_id, ())))
         # Only pass or fail has a default: other metrics are tested where a policy entry names them.
         if exception := {name: rule for name, rule in own.items() if defaults.get(name) != rule}:
             exceptions[case.case_id] = exception
@@ -315,7 +317,7 @@ def _series(
     base_confirm: Sequence[StoredRun],
     sign: float = 1.0,
     threshold: float | None = None,
-    before: Before = "",
+    before: bool = False,
 ) -> Series:
     """A metric's scores in all runs of a case; without a metric, 1.0 for a passed run and 0.0 for a failed one."""
 
@@ -341,18 +343,37 @@ def _series(
     )
 
 
-Before = Literal["", "suspicious", "blocked"]
+def earlier_runs(
+    attempts: Iterable[results.RunReport],
+    cases: Sequence[results.CaseReport],
+    base: results.HistoryReport,
+    comparable: Mapping[str, Comparable],
+    policy: Policy,
+) -> dict[str, tuple[Series, ...]]:
+    """What earlier attempts of the same commit measured, by case id, in their order.
 
-
-def held_against(cases: Iterable[results.CaseDecisionReport]) -> dict[str, Before]:
-    """The cases that the next attempt of a pull request must check again, by id.
-
-    Every new push or re-run of the job is another chance to pass by luck. A regression or suspected regression of the
-    previous attempt is therefore suspected in this attempt too, even if its screening run passes. A case that blocked
-    the previous attempt is tested separately. Only runs of today count: a push that fixes the case passes.
+    An attempt that passed leaves nothing: only a failure is a reason to try again. If this attempt has an earlier one's
+    screening runs (those of its parts, or resumed ones), they count once, as its own.
     """
-    return {
-        case.case_id: "blocked" if case.blocking else "suspicious"
-        for case in cases
-        if case.metric == results.PASS and case.word in {"broken", "worse", "suspicious"}
-    }
+    own = {run.run_id for case in cases for run in case.runs}
+    earlier: dict[str, tuple[Series, ...]] = {}
+    for report in attempts:
+        if report.decision is not None and report.decision.outcome != "passed":
+            shared = {case.case_id for case in report.cases if any(run.run_id in own for run in case.runs)}
+            more = MoreEvidence(head=report.confirmations, base=report.base_runs)
+            for case in gather(report.cases, base, comparable, policy, num_runs=report.num_runs, more=more).evidence:
+                series = case.metrics[results.PASS]
+                kept = dataclasses.replace(series, head_screen=()) if case.case_id in shared else series
+                earlier[case.case_id] = (*earlier.get(case.case_id, ()), kept)
+    return earlier
+
+
+def held_against(cases: Iterable[results.CaseDecisionReport]) -> frozenset[str]:
+    """Ids of the cases that the next push of a pull request must check again.
+
+    Every push is another chance to pass by luck. A regression or suspected regression of the previous push is therefore
+    suspected in this one too, even if its screening run passes. Only this push's runs count: if it fixes the case, it
+    passes.
+    """
+    words = {"broken", "worse", "suspicious"}
+    return frozenset(case.case_id for case in cases if case.metric == results.PASS and case.word in words)

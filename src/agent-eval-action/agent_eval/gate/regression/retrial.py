@@ -49,13 +49,9 @@ class Retrial:
     def outcome(self) -> Outcome:
         """The result of the runs so far; `open` if more runs can change it."""
         if self.kind == "error":
-            return (
-                "again"
-                if any(self.failed) or self.constant_error
-                else "gone"
-                if len(self.failed) >= ERROR_RUNS
-                else "open"
-            )
+            if any(self.failed) or self.constant_error:
+                return "again"
+            return "gone" if len(self.failed) >= ERROR_RUNS else "open"
         passed = self.failed.count(False)
         if self.kind == "quarantined":
             return "gone" if passed else "again" if len(self.failed) >= ERROR_RUNS else "open"

@@ -46,7 +46,10 @@ def next_step(
     if budget.extra_runs is not None:
         budget = replace(budget, extra_runs=budget.extra_runs - sum(again.values()))
     constant = frozenset(retrial.case_id for retrial in retrials if retrial.constant_error)
-    step = _compare(evidence, rules, budget, constant)
+    # What an earlier attempt has found only adds to what this attempt finds by itself.
+    step = _compare([case.continued for case in evidence], rules, budget, constant)
+    if any(case.earlier for case in evidence) and not isinstance(step, Runs) and step.outcome == "passed":
+        step = _compare(evidence, rules, budget, constant)
     if isinstance(step, Runs):
         head = {case_id: max(again.get(case_id, 0), step.head.get(case_id, 0)) for case_id in {**again, **step.head}}
         return replace(step, head=head)
@@ -56,7 +59,11 @@ def next_step(
     tried = sum(len(retrial.failed) for retrial in retrials if retrial.case_id not in compared)
     # The statistics did not see the retrials, by which these cases block.
     cases = [_by_its_error(case) if case.case_id in constant else case for case in step.cases]
-    return step.model_copy(update={"cases": cases, "extra_runs": step.extra_runs + tried})
+    made = (
+        max((len(series.head_confirm) + len(series.base_confirm) for series in case.metrics.values()), default=0)
+        for case in evidence
+    )
+    return step.model_copy(update={"cases": cases, "extra_runs": sum(made) + tried})
 
 
 def _by_its_error(case: CaseDecisionReport) -> CaseDecisionReport:
@@ -185,7 +192,8 @@ def _columns_due(family: stats.Family) -> int:
         return 0  # Their own runs come first: they count here, too.
     if family.fresh_p is None:
         return 1
-    return stats.FRESH_COLUMNS if family.columns < stats.FRESH_COLUMNS and family.fresh_p <= _ANOTHER_COLUMN else 0
+    looks_worse = family.rules.careful or family.fresh_p <= _ANOTHER_COLUMN
+    return family.most_columns if looks_worse and family.columns < family.most_columns else 0
 
 
 def _runs_of_suspects(families: Sequence[stats.Family]) -> _Requests:
@@ -234,11 +242,8 @@ def _families(
                 continue
             # Cases under different rules can't be one test; each test has its share of the error rate.
             key = (metric, rule.alpha, rule.blocking, rule.direction)
-            family = families.get(key)
-            if family is None:
-                family = stats.Family(metric=metric, rule=rule, rules=rules, budget=budget, today_only=today_only)
-                families[key] = family
-            family.add(case.case_id, series, rule.max_drop)
+            family = stats.Family(metric=metric, rule=rule, rules=rules, budget=budget, today_only=today_only)
+            families.setdefault(key, family).add(case.case_id, series, rule.max_drop)
     # Pass or fail first, then by name.
     order = sorted(families, key=lambda key: (key[0] != PASS, key[0], key[1] or 0, *key[2:]))
     for family in families.values():

@@ -41,6 +41,8 @@ class Rules:
     """Family-wise error rate: the probability that a pull request without any effect fails, over all cases and
     metrics."""
     confirm_on_base: ConfirmOnBase = "auto"
+    careful: bool = False
+    """Whether all cases run twice more, and suspected ones up to twice as often: earlier attempts have no results."""
     metrics: Mapping[str, MetricRule] = field(default_factory=dict)
     """By metric. Other metrics are not tested; `{}` tests only whether the cases pass."""
     cases: Mapping[str, Mapping[str, MetricRule]] = field(default_factory=dict)

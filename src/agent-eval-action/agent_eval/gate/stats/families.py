@@ -22,14 +22,13 @@ from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.decision import Budget, MetricRule, Rules
 from agent_eval.gate.stats.samples import (
     FRESH_COLUMNS,
+    SCREENED,
     Pair,
     Series,
-    both_looks,
     failed,
-    first_look,
-    fresh_look,
     is_red,
     later_runs,
+    look,
 )
 from agent_eval.gate.stats.suspects import WORTH_MORE, Suspect
 from agent_eval_results.data.exact_tests import exact_p, holm, permutation_p
@@ -110,23 +109,30 @@ class Family:
     @cached_property
     def screening_p(self) -> float | None:
         """p-value of the screening runs of all cases; None if no case has comparable runs on both sides."""
-        return self.suite_test([first_look(series, fresh_only=self.fresh_only) for series in self._compared])
+        return self.suite_test([look(series, fresh_only=self.fresh_only) for series in self._compared])
 
     @cached_property
     def trigger(self) -> float | None:
         """The p-value for which every case may run again: of the screening runs, if need be against stored runs."""
         if self.today_only:
             return None
+        if self.rules.careful:
+            return 0.0
         if self.screening_p is not None or not self.fresh_only:
             return self.screening_p
-        return self.suite_test([first_look(series, fresh_only=False) for series in self._compared])
+        return self.suite_test([look(series, fresh_only=False) for series in self._compared])
 
     @cached_property
     def columns(self) -> int:
         """Complete fresh columns: runs of all cases after the screening (`FRESH_COLUMNS`)."""
         if self.trigger is None:
             return 0
-        return max((count for count in range(1, FRESH_COLUMNS + 1) if not self.missing(count)), default=0)
+        return max((count for count in range(1, self.most_columns + 1) if not self.missing(count)), default=0)
+
+    @cached_property
+    def most_columns(self) -> int:
+        """The most fresh columns."""
+        return FRESH_COLUMNS + max((series.head_rounds.count(SCREENED) for series in self.series), default=0)
 
     @cached_property
     def fresh_p(self) -> float | None:
@@ -134,7 +140,9 @@ class Family:
         if self.trigger is None or not self.columns:
             return None
         looks = zip(self._compared, self.fresh_columns, strict=True)
-        return self.suite_test([fresh_look(series, columns, fresh_only=self.fresh_only) for series, columns in looks])
+        return self.suite_test(
+            [look(series, columns, screened=False, fresh_only=self.fresh_only) for series, columns in looks]
+        )
 
     @cached_property
     def suite_p(self) -> float | None:
@@ -150,7 +158,7 @@ class Family:
             informs = not self.rule.blocking and self.screening_p is not None
             return min(1.0, (self.screening_p or 0.0) / BOTH_LEVEL) if informs else None
         looks = zip(self._compared, self.fresh_columns, strict=True)
-        both = self.suite_test([both_looks(series, columns, fresh_only=self.fresh_only) for series, columns in looks])
+        both = self.suite_test([look(series, columns, fresh_only=self.fresh_only) for series, columns in looks])
         assert both is not None
         # The largest one: a drop that one of the tests does not see is no regression of the suite.
         p_value = max(self.fresh_p, min(1.0, both / BOTH_LEVEL), self._newest_p())
@@ -235,22 +243,6 @@ class Family:
         rounds = {number for suspect in self._tested for number in suspect.rounds}
         return all(joint_e(suspect.e_value(number) for suspect in self._tested) >= SEEN_AGAIN for number in rounds)
 
-    @cached_property
-    def repeated(self) -> dict[int, float]:
-        """Holm-adjusted p-values of the cases that blocked the previous attempt.
-
-        To block again, they are not adjusted for all other cases. In a pull request without any effect this adds the
-        error rate times the probability that the previous attempt failed.
-        """
-        blocked = [
-            suspect
-            for suspect in self.suspects
-            if self.series[suspect.index].before == "blocked" and suspect.base_planned and self.may_be_named(suspect)
-        ]
-        return dict(
-            zip((suspect.index for suspect in blocked), holm([suspect.p_value for suspect in blocked]), strict=True)
-        )
-
     def may_be_named(self, suspect: Suspect) -> bool:
         """Whether a suspected regression may be named: more than one bad moment made it fail."""
         return suspect.failed_rounds > 1 if self.binary else suspect.made > 0
@@ -286,7 +278,7 @@ class Family:
         """Whether the first fresh runs of a case were made because its screening looked worse."""
         if not self._suspicious(index, series) or not self.binary:
             return self._suspicious(index, series) and self._low(index, series)
-        return _payoff(series.screened, first_look(series, fresh_only=self.fresh_only)[1]) >= WORTH_MORE
+        return _payoff(series.screened, look(series, fresh_only=self.fresh_only)[1]) >= WORTH_MORE
 
     def base_of(self, series: Series) -> tuple[float, ...]:
         """The base runs that confirmation runs are compared with."""
@@ -376,7 +368,8 @@ class Family:
 
     def _suspect(self, index: int, start: int, count: int, below_threshold: int) -> Suspect:
         series = self.series[index]
-        planned, base_planned = self.rules.confirm_runs, self._base_planned(series)
+        planned = self.rules.confirm_runs * (1 + self.rules.careful) + max(series.earlier - start, 0)
+        base_planned = self._base_planned(series)
         fresh, base = series.head_confirm[start : start + planned], self._held_to(series)
         if self.binary:
             # What is worth more runs may look at all of them; what blocks, only at those that selected nothing.
@@ -434,7 +427,7 @@ class Family:
     @cached_property
     def adjusted(self) -> float:
         """The Holm-adjusted p-value of the metric."""
-        return min(holm(self.peers)[self.peers.index(self.p_value)], *self.repeated.values(), 1.0)
+        return min(holm(self.peers)[self.peers.index(self.p_value)], 1.0)
 
     @property
     def rejected(self) -> bool:
@@ -457,11 +450,10 @@ class Family:
         else:
             values = [min(1.0, suspect.p_value / suspect.weight) for suspect in tested]
         # A case can't be surer than the metric that it is a part of.
-        case_p = {
+        return {
             suspect.index: max(self.adjusted, min(1.0, len(self.peers) * value))
             for suspect, value in zip(tested, values, strict=True)
         }
-        return case_p | {index: min(value, case_p[index]) for index, value in self.repeated.items()}
 
     @cached_property
     def named(self) -> tuple[int, ...]:

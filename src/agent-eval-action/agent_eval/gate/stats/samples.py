@@ -8,9 +8,10 @@ from earlier days; *fresh* ones run beside the head's confirmation runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+
+from agent_eval_results import PASS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +33,10 @@ class Series:
     """Today's base runs of suspected regressions, made beside `head_confirm`."""
     base_days: tuple[str, ...] = ()
     """The record (commit or run id) of each value of `base`; as long as `base`, or empty if unknown."""
-    before: Literal["", "suspicious", "blocked"] = ""
-    """The case's result in the pull request's previous attempt. It raises suspicion, but its runs don't count."""
+    before: bool = False
+    """Whether the pull request's previous push raises suspicion. Its runs don't count."""
+    earlier: int = 0
+    """Values of `head_confirm` that were there before this attempt asked for any (`CaseEvidence.continued`)."""
     threshold: float | None = None
     """The score that a run must reach to pass; None for the `pass` series, where 1.0 is a pass."""
 
@@ -50,7 +53,7 @@ class Series:
 
     @property
     def screened(self) -> tuple[float, ...]:
-        """The runs that raise suspicion: a result of the previous attempt counts as one that failed."""
+        """The runs that raise suspicion: a result of the previous push counts as one that failed."""
         return (*self.head_screen, 0.0) if self.before else self.head_screen
 
     @cached_property
@@ -61,6 +64,8 @@ class Series:
         )
 
 
+EARLIER, SCREENED = -2, -1
+"""The rounds of what earlier attempts of the same commit have run, and of this attempt's screening after them."""
 _BINARY = frozenset((0.0, 1.0))
 
 
@@ -81,6 +86,30 @@ class CaseEvidence:
     case_id: str
     metrics: Mapping[str, Series] = field(default_factory=dict)
     """By metric; `PASS` is the case's own pass or fail."""
+    earlier: tuple[Series, ...] = ()
+    """Pass or fail in earlier attempts of the same commit, oldest first; without screening runs that are its own."""
+
+    @property
+    def continued(self) -> CaseEvidence:
+        """The runs as if all attempts were one: this attempt continues where the first one stopped.
+
+        All runs since the first screening are fresh, this attempt's screening included. Those of earlier attempts count
+        as one round, so that this attempt must see a regression as well.
+        """
+        if not self.earlier:
+            return self
+        (first, *others), own = self.earlier, self.metrics[PASS]
+        before = (*first.head_confirm, *(run for each in others for run in (*each.head_screen, *each.head_confirm)))
+        screened = own.head_screen if first.head_screen else ()
+        series = replace(
+            own,
+            head_screen=first.head_screen or own.head_screen,
+            head_confirm=(*before, *screened, *own.head_confirm),
+            head_rounds=(*[EARLIER] * len(before), *[SCREENED] * len(screened), *own.head_rounds),
+            base_confirm=(*(run for each in self.earlier for run in each.base_confirm), *own.base_confirm),
+            earlier=len(before) + len(screened),
+        )
+        return replace(self, metrics={**self.metrics, PASS: series})
 
 
 Pair = tuple[tuple[float, ...], tuple[float, ...]]
@@ -89,27 +118,19 @@ FRESH_COLUMNS = 2
 """Most fresh columns of the test of the whole suite.
 
 A *column* is one run of every case. The screening has `num_runs` columns of the head. If it looks worse, each case gets
-a fresh run, and if that looks worse too, another one. A suspected case has run again by then. Of these runs, only those
-of a later round count as its fresh columns: a bad moment that made it fail may have lasted into the first round. If
-only runs of the same day count, the base runs beside each fresh column.
+a fresh run, and if that looks worse too, another one. After earlier attempts, the screening is fresh as well. A
+suspected case has run again by then. Of these runs, only those of a later round count as its fresh columns: a bad
+moment that made it fail may have lasted into the first round. If only runs of the same day count, the base runs beside
+each fresh column.
 """
 
 
-def first_look(series: Series, *, fresh_only: bool) -> Pair:
-    """The screening runs of the head and the comparable base runs, which may be empty."""
-    return series.head_screen, series.base_screen if fresh_only else (*series.base, *series.base_screen)
-
-
-def fresh_look(series: Series, columns: Sequence[float], *, fresh_only: bool) -> Pair:
-    """The head's fresh columns alone, and the comparable base runs."""
-    _, base = first_look(series, fresh_only=fresh_only)
-    return tuple(columns), (*base, *series.base_confirm[: len(columns)]) if fresh_only else base
-
-
-def both_looks(series: Series, columns: Sequence[float], *, fresh_only: bool) -> Pair:
-    """The head's screening runs and fresh columns, and the comparable base runs."""
-    head, base = fresh_look(series, columns, fresh_only=fresh_only)
-    return (*series.head_screen, *head), base
+def look(series: Series, columns: Sequence[float] = (), *, screened: bool = True, fresh_only: bool) -> Pair:
+    """The head's screening runs, its fresh columns, or both, and the comparable base runs, which may be empty."""
+    head = (*series.head_screen, *columns) if screened else tuple(columns)
+    if fresh_only:
+        return head, (*series.base_screen, *series.base_confirm[: len(columns)])
+    return head, (*series.base, *series.base_screen)
 
 
 def later_runs(series: Series, *, confirmed: bool) -> tuple[float, ...]:
@@ -119,7 +140,9 @@ def later_runs(series: Series, *, confirmed: bool) -> tuple[float, ...]:
         series: The runs of one case.
         confirmed: Whether the first of them were made since the screening looked worse.
     """
-    first = series.head_rounds[0] if confirmed and series.head_rounds else None
+    first = series.head_rounds[0] if confirmed and series.head_rounds else EARLIER
     return tuple(
-        value for value, number in zip(series.head_confirm, series.head_rounds, strict=True) if number != first
+        value
+        for value, number in zip(series.head_confirm, series.head_rounds, strict=True)
+        if number not in {EARLIER, first}
     )

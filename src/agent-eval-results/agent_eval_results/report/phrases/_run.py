@@ -77,6 +77,21 @@ def no_confirmation(because: str) -> str:
     return f"The runs to confirm suspected regressions have no result: {because}"
 
 
+def attempts_counted(count: int) -> str:
+    return (
+        f"What {plural(count, 'earlier attempt')} to test this commit measured counts as well: starting the job again "
+        "does not erase a regression"
+    )
+
+
+def attempts_missing(message: str = "") -> str:
+    why = f": {message.rstrip('.')}" if message else ""
+    return (
+        f"The results of this job's earlier attempts are unavailable{why}. So this attempt runs every case twice more. "
+        "To count what they measured, upload results, and let the token have `actions: read`"
+    )
+
+
 def base_not_run(message: str) -> str:
     return f"The base branch could not be run to confirm a regression: {message}"
 
