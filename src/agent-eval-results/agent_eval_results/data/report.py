@@ -7,9 +7,9 @@ conversation. The complete recordings are in `recordings.jsonl.gz`.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, computed_field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, computed_field, model_validator
 
 from agent_eval_results.data.causes import AgentChange, AgentTree, CauseReport
 from agent_eval_results.data.comparison import BaselineReport, ComparisonReport, RuleChangesReport
@@ -133,6 +133,42 @@ class _Evaluated:
         return self.status in {"passed", "failed"}
 
 
+def _dicts(value: object) -> list[object]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+_Int = Annotated[int | None, BeforeValidator(lambda value: value if isinstance(value, int) else None)]
+_Float = Annotated[float | None, BeforeValidator(lambda value: value if isinstance(value, int | float) else None)]
+_Text = Annotated[str | None, BeforeValidator(lambda value: value if value is None else str(value))]
+
+
+class JudgeVote(ReportModel):
+    """One vote of a judge. In a file, what has a wrong type is as good as missing: `details` have no schema."""
+
+    model_config = ConfigDict(extra="ignore")
+    sample: _Int = None
+    """0-based."""
+    verdict: _Text = ""
+    rationale: _Text = ""
+
+
+class JudgeVerdict(ReportModel):
+    """What a judge's votes say of one thing."""
+
+    model_config = ConfigDict(extra="ignore")
+    turn: _Int = None
+    """0-based; None for the whole conversation."""
+    subject: _Text = ""
+    verdict: _Text = ""
+    """None: there was no vote."""
+    score: _Float = None
+    agreement: _Float = None
+    """The share of the votes for the verdict, 0 to 1."""
+    close: Annotated[bool, BeforeValidator(lambda value: value is True)] = False
+    """Whether one vote more could change it."""
+    votes: Annotated[list[JudgeVote], BeforeValidator(_dicts)] = Field(default_factory=list)
+
+
 class RunScore(_Evaluated, ReportModel):
     """The score of a metric in one run."""
 
@@ -147,6 +183,17 @@ class RunScore(_Evaluated, ReportModel):
     """Numbers behind an informational score, e.g. token counts."""
     error: RunError | None = Field(default=None, exclude_if=lambda value: value is None)
     """The failure of a custom metric, with its traceback."""
+
+    @property
+    def verdicts(self) -> list[JudgeVerdict]:
+        """What a judge says, as far as `details` have it."""
+        return list(map(JudgeVerdict.model_validate, _dicts(self.details.get("judgements"))))
+
+    @property
+    def verdicts_left_out(self) -> int:
+        """How many more there were."""
+        left = self.details.get("judgements_left_out")
+        return left if isinstance(left, int) else 0
 
 
 class MetricReport(ReportModel):

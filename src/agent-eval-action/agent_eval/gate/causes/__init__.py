@@ -276,12 +276,8 @@ def _judged(report: RunReport) -> Iterator[_Judged]:
 
 def _criterion_keys(name: str, score: RunScore) -> list[tuple[Key, ...]]:
     """The keys of a criterion: for each rubric that it says no to, else once."""
-    judgements = score.details.get("judgements")
-    rubrics = {
-        str(judgement.get("subject")): None
-        for judgement in (judgements if isinstance(judgements, list) and name.startswith(_SUBJECTIVE) else ())
-        if isinstance(judgement, dict) and judgement.get("subject") and judgement.get("score") == 0
-    }
+    verdicts = score.verdicts if name.startswith(_SUBJECTIVE) else ()
+    rubrics = dict.fromkeys(said.subject for said in verdicts if said.subject and said.score == 0)
     return [(("criterion", name, rubric), ("criterion", name)) for rubric in rubrics] or [(("criterion", name),)]
 
 

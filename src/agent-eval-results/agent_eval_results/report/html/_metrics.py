@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_eval_results import CaseReport, MetricReport, Reason, RunScore
+from agent_eval_results.data.report import JudgeVerdict
 from agent_eval_results.data.stored_runs import stored_runs
 from agent_eval_results.report.html._packing import json_value, number, shown
 from agent_eval_results.report.html._source import CaseDetail, Facts
@@ -92,10 +93,8 @@ def reason_of(reason: Reason | None, detail: CaseDetail) -> dict[str, str] | Non
 
 
 def _score(key: str, score: RunScore, detail: CaseDetail) -> dict[str, Any]:
-    judgements = _dicts(score.details.get("judgements")) if score.details else []
-    agreements = [
-        value for item in judgements if isinstance(value := item.get("agreement"), int | float) and value is not None
-    ]
+    verdicts = score.verdicts
+    agreements = [said.agreement for said in verdicts if said.agreement is not None]
     rest = {name: value for name, value in score.details.items() if name not in _VOTES}
     return {
         "key": key,
@@ -104,10 +103,10 @@ def _score(key: str, score: RunScore, detail: CaseDetail) -> dict[str, Any]:
         "reason": reason_of(score.reason, detail),
         "turn_scores": [number(value) for value in score.turn_scores],
         "evidence": _evidence(score) if detail.words else [],
-        "votes": [vote for item in judgements for vote in _votes(item)] if detail.words else [],
-        "rubrics": [_rubric(item) for item in judgements if item.get("subject")] if detail.words else [],
+        "votes": [vote for said in verdicts for vote in _votes(said)] if detail.words else [],
+        "rubrics": [_rubric(said) for said in verdicts if said.subject] if detail.words else [],
         "agreement": number(sum(agreements) / len(agreements)) if agreements else None,
-        "close": any(item.get("close") is True for item in judgements),
+        "close": any(said.close for said in verdicts),
         "details": json_value(rest, _LINE) if rest and detail.words else {},
     }
 
@@ -126,44 +125,23 @@ def _evidence(score: RunScore) -> list[dict[str, Any]]:
     ]
 
 
-def _dicts(value: object) -> list[dict[str, Any]]:
-    """The objects of a list in `details`, which may come from an untrusted file."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _votes(judgement: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    subject = judgement.get("subject")
-    for vote in _dicts(judgement.get("votes")):
-        verdict = _text(vote.get("verdict"))
+def _votes(said: JudgeVerdict) -> Iterator[dict[str, Any]]:
+    for vote in said.votes:
         yield {
-            "turn": _turn(judgement),
-            "verdict": verdict or None,
-            "score": _score_of(judgement) if verdict and verdict == _text(judgement.get("verdict")) else None,
-            "text": _text(vote.get("rationale")),
-            "rubric": _text(subject) or None,
+            "turn": said.turn,
+            "verdict": shown(vote.verdict or "", _LINE) or None,
+            "score": number(said.score) if vote.verdict and vote.verdict == said.verdict else None,
+            "text": shown(vote.rationale or "", _LINE),
+            "rubric": shown(said.subject or "", _LINE) or None,
         }
 
 
-def _rubric(judgement: Mapping[str, Any]) -> dict[str, Any]:
+def _rubric(said: JudgeVerdict) -> dict[str, Any]:
     return {
-        "id": _text(judgement.get("subject")),
-        "text": _text(judgement.get("verdict")),
-        "score": _score_of(judgement),
-        "turn": _turn(judgement),
-        "agreement": number(value) if isinstance(value := judgement.get("agreement"), int | float) else None,
-        "close": judgement.get("close") is True,
+        "id": shown(said.subject or "", _LINE),
+        "text": shown(said.verdict or "", _LINE),
+        "score": number(said.score),
+        "turn": said.turn,
+        "agreement": number(said.agreement),
+        "close": said.close,
     }
-
-
-def _turn(judgement: Mapping[str, Any]) -> int | None:
-    turn = judgement.get("turn")
-    return turn if isinstance(turn, int) else None
-
-
-def _score_of(judgement: Mapping[str, Any]) -> float | str | None:
-    score = judgement.get("score")
-    return number(score) if isinstance(score, int | float) else None
-
-
-def _text(value: object) -> str:
-    return shown(str(value), _LINE) if value is not None else ""

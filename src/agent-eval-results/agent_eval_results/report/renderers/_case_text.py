@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_eval_results import CaseReport, ConversationReport, MetricReport, RunError, RunResult, RunScore
+from agent_eval_results.data.report import JudgeVerdict
 from agent_eval_results.report import views
 from agent_eval_results.report.phrases import STATUSES
 from agent_eval_results.report.renderers._styling import mark, plain, printed, styled
@@ -200,43 +201,27 @@ def _log(log: str) -> Table:
 
 def _votes(metric: MetricReport, score: RunScore) -> Iterator[RenderableType]:
     """The judges' votes on a run, passed or not: a close one is worth a look either way."""
-    judgements = _dicts(score.details.get("judgements"))
-    if not judgements:
+    verdicts = score.verdicts
+    if not verdicts:
         return
     yield ""
     judge = f" by {metric.judge}" if metric.judge else ""
     needs = views.threshold_text(metric.threshold, at_most=metric.direction == "lower")
     reached = f"{metric.name} {views.score_text(score.score, metric.threshold)}"
     yield styled("  ", (reached, "bold"), (f", needs {needs}, judged{judge}", ""))
-    for judgement in judgements:
-        yield _indented(styled((_judgement(judgement), "")), 4)
-        for vote in _dicts(judgement.get("votes")):
-            rationale = str(vote.get("rationale") or "no reason given")
-            number = (f"{_number(vote.get('sample'))} ", "dim")
-            yield _indented(styled(number, (f"{_word(vote)}: ", "bold"), (rationale, "")), 6)
-    if isinstance(left := score.details.get("judgements_left_out"), int) and left > 0:
-        yield _indented(styled((f"and {left:,} more", "dim")), 4)
+    for said in verdicts:
+        yield _indented(styled((_verdict(said), "")), 4)
+        for vote in said.votes:
+            number = (f"{'·' if vote.sample is None else vote.sample + 1} ", "dim")
+            word = (f"{vote.verdict or 'no verdict'}: ", "bold")
+            yield _indented(styled(number, word, (vote.rationale or "no reason given", "")), 6)
+    if score.verdicts_left_out > 0:
+        yield _indented(styled((f"and {score.verdicts_left_out:,} more", "dim")), 4)
 
 
-def _judgement(judgement: Mapping[str, Any]) -> str:
-    turn = judgement.get("turn")
-    about = f"turn {turn + 1}" if isinstance(turn, int) else "conversation"
-    subject = f" · {judgement['subject']}" if judgement.get("subject") else ""
-    votes = [str(vote.get("verdict")) for vote in _dicts(judgement.get("votes"))]
-    agreeing = votes.count(str(judgement.get("verdict")))
-    close = ", close" if judgement.get("close") is True else ""
-    tally = f" ({agreeing}:{len(votes) - agreeing}{close})" if len(votes) > 1 else ""
-    return f"{about}{subject}: {_word(judgement)}{tally}"
-
-
-def _word(judgement: Mapping[str, Any]) -> str:
-    return str(judgement.get("verdict") or "no verdict")
-
-
-def _number(sample: Any) -> str:
-    return str(sample + 1) if isinstance(sample, int) else "·"
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    """The objects in a list: `details` have no schema and may come from an untrusted file."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+def _verdict(said: JudgeVerdict) -> str:
+    about = "conversation" if said.turn is None else f"turn {said.turn + 1}"
+    subject = f" · {said.subject}" if said.subject else ""
+    agreeing = sum(vote.verdict == said.verdict for vote in said.votes)
+    tally = f" ({agreeing}:{len(said.votes) - agreeing}{', close' * said.close})" if len(said.votes) > 1 else ""
+    return f"{about}{subject}: {said.verdict or 'no verdict'}{tally}"

@@ -125,11 +125,9 @@ def close_vote_notes(cases: Iterable[CaseReport]) -> list[str]:
     counts: Counter[str] = Counter()
     for case in cases:
         for metric in case.metrics:
-            judgements = [judgement for run in metric.runs for judgement in run.details.get("judgements", ())]
-            counts[metric.name] += len(judgements) + sum(
-                run.details.get("judgements_left_out", 0) for run in metric.runs
-            )
-            if close_by_case := sum(bool(judgement.get("close")) for judgement in judgements):
+            verdicts = [said for run in metric.runs for said in run.verdicts]
+            counts[metric.name] += len(verdicts) + sum(run.verdicts_left_out for run in metric.runs)
+            if close_by_case := sum(said.close for said in verdicts):
                 close.setdefault(metric.name, {})[case.eval_id] = close_by_case
     return [
         f"{name}: {sum(close_by_case.values()):,} of {plural(counts[name], 'verdict')} "
@@ -162,11 +160,8 @@ def missing_verdict_notes(cases: Iterable[CaseReport]) -> list[str]:
         for metric in case.metrics:
             for run in metric.runs:
                 if run.score is not None:
-                    listed = run.details.get("judgements", ())
-                    missing = [
-                        judgement for judgement in listed if "verdict" in judgement and judgement["verdict"] is None
-                    ]
-                    cases_by_metric.setdefault(metric.name, []).extend([case.eval_id] * len(missing))
+                    missing = sum(said.verdict is None for said in run.verdicts)
+                    cases_by_metric.setdefault(metric.name, []).extend([case.eval_id] * missing)
     return [
         f"{name}: no verdict on {plural(len(ids), 'thing')} that could not change whether the case passes "
         f"({shorten(', '.join(dict.fromkeys(ids)), 200)})"
