@@ -8,6 +8,9 @@ from typing import Any
 
 import golden_files
 import pytest
+from evalset_samples import json_values
+from hypothesis import given
+from hypothesis import strategies as st
 from trace_samples import chat, completed, details, flat, said, session, span, tool, traced, used
 
 from agent_eval_agents.traces import Place, UnusableConversation
@@ -133,9 +136,6 @@ TRACES: dict[str, list[dict[str, Any]]] = {
         ("gen_ai.content.prompt", {"gen_ai.prompt": json.dumps(BASH)}),
         ("gen_ai.content.completion", {"gen_ai.completion": "Warm."})])],
     "one event with all messages": [completed([details([ASK, CALL, RESULT], [ANSWER])])],
-    "events as an attribute": [span("chat m", gen_ai__operation__name="chat", events=json.dumps([
-        {"event.name": "gen_ai.user.message", "content": "Rome?", "role": "user"},
-        {"event.name": "gen_ai.choice", "message": {"role": "assistant", "content": "Warm."}}]))],
     "log records": [*chat(None, None), {"log": ("gen_ai.user.message", {"content": "Rome?"})},
                     {"log": ("gen_ai.choice", {"index": 0, "message": {"role": "assistant", "content": "Warm."}})}],
     "a chain's input and output around a prompt": [
@@ -193,6 +193,10 @@ TRACES: dict[str, list[dict[str, Any]]] = {
     "messages of other types": [span("chat m", gen_ai__operation__name="chat",
                                      gen_ai__input__messages=[7, None, {"role": 3, "parts": [None, {"type": []}, 4]}],
                                      gen_ai__output__messages=[{"parts": {"text": {"text": [[["deep"]]]}}}])],
+    "model calls that are each other's parents": [
+        span("chat a", own="a", parent="b", gen_ai__operation__name="chat"),
+        span("chat b", own="b", parent="a", gen_ai__operation__name="chat"),
+    ],
     "an agent named user": [{**one, "attributes": {**one["attributes"], "gen_ai.agent.name": "user"}}
                             for one in chat([ASK], [CALL, ANSWER])],
 }  # fmt: skip
@@ -204,6 +208,21 @@ def test_conversations__of_each_convention() -> None:
         for name, otlp in ((n, session("", s, otlp=True)) for n, s in TRACES.items())
     ]
     golden_files.check("golden_traces/conventions.txt", "\n".join(texts))
+
+
+KEYS = ["gen_ai.input.messages", "gen_ai.output.messages", "llm.input_messages.0.message", "gen_ai.prompt.0.content",
+        "input.value", "output.value", "gen_ai.tool.call.arguments", "gcp.vertex.agent.llm_request"]  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), json_values()), st.booleans(), st.sampled_from(["chat", "execute_tool"]))
+def test_conversations__of_any_attributes_are_read_or_refused(
+    attributes: dict[str, Any], as_text: bool, operation: str
+) -> None:
+    values = {key: json.dumps(value) if as_text else value for key, value in attributes.items()}
+    spans = [*chat([ASK], [CALL]), span("x", own="r", parent="r", start=4, gen_ai__operation__name=operation)]
+    spans[-1]["attributes"] |= values
+    plain = [{**one, "context": {"span_id": one["spanId"], "trace_id": "t"}, "start_time": 1} for one in spans]
+    shown([({key: value for key, value in one.items() if "Unix" not in key}, Place(file="x")) for one in plain])
 
 
 @pytest.mark.parametrize("path", CAPTURED, ids=lambda path: path.stem)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 from agent_eval_agents.traces.messages import Message, inputs, last_user
 from agent_eval_agents.traces.place import Place, UnusableConversation
-from agent_eval_agents.traces.spans import Span
+from agent_eval_agents.traces.spans import Span, above
 from agent_eval_agents.traces.turns import SpanTurn, error_of, is_model, is_of_agent, is_tool, opens_turn, read_turn
-from agent_eval_scoring.core.content import text_of
 from agent_eval_scoring.core.invocation import Invocation
 
 SESSION = (
@@ -21,8 +20,6 @@ APP = ("gen_ai.app.name",)
 USER = ("gen_ai.user.id", "user.id")
 CASE = ("agent_eval.case.id", "agentevals.eval.case.id", "test.case.name")
 """Attributes that name the case of a trace: ours, agentevals-cli's, and OpenTelemetry's for tests."""
-_DEEPEST = 500
-"""Levels of spans that are looked at: traces of agents have about ten, and a damaged one can have a loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,19 +66,6 @@ class TracedConversation:
             turns.append(read_turn(turn))
         return turns, None
 
-    def said(self) -> list[str]:
-        """What the user said in each turn; of turns that can't be read, "".
-
-        For matching: `read` says what is wrong.
-        """
-        texts = []
-        for turn in self.turns:
-            try:
-                texts.append(text_of(read_turn(turn).user_content).strip())
-            except UnusableConversation:
-                texts.append("")
-        return texts
-
 
 def conversations_of(spans: Iterable[Span]) -> list[TracedConversation]:
     """The conversations of all traces by the start of their first turn.
@@ -119,7 +103,7 @@ def _turns(trace: Sequence[Span]) -> list[SpanTurn]:
     by_id = {span.span_id: span for span in trace}
     outside = [span for span in trace if not _inside_tool(span, by_id)]
     homes = {span.span_id: _home(span, by_id) for span in outside}
-    within = {above.span_id for span in outside if opens_turn(span) for above in _above(span, by_id)}
+    within = {one.span_id for span in outside if opens_turn(span) for one in above(span, by_id)}
     roots = [
         span
         for span in outside
@@ -191,19 +175,11 @@ def _turn(root: Span, spans: Sequence[Span]) -> SpanTurn:
 
 def _home(span: Span, by_id: Mapping[str, Span]) -> str | None:
     """The outermost span that opens a turn, or else is of an agent, among a span and its ancestors; None without."""
-    line = [span, *_above(span, by_id)]
+    line = [span, *above(span, by_id)]
     opening = [one for one in line if opens_turn(one)] or [one for one in line if is_of_agent(one)]
     return opening[-1].span_id if opening else None
 
 
 def _inside_tool(span: Span, by_id: Mapping[str, Span]) -> bool:
     """Whether it happened inside of a tool, e.g. in an agent used as one: ADK's events don't contain that either."""
-    return any(is_tool(ancestor) for ancestor in _above(span, by_id))
-
-
-def _above(span: Span, by_id: Mapping[str, Span]) -> list[Span]:
-    above: list[Span] = []
-    while span.parent_id is not None and span.parent_id in by_id and len(above) < _DEEPEST:
-        span = by_id[span.parent_id]
-        above.append(span)
-    return above
+    return any(is_tool(ancestor) for ancestor in above(span, by_id))

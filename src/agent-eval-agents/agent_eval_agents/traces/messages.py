@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from agent_eval_agents.traces.place import UnusableConversation
 from agent_eval_agents.traces.spans import Span, parsed
@@ -71,16 +71,7 @@ def inputs(span: Span) -> list[Message]:
     Raises:
         UnusableConversation: They can't be read.
     """
-    for key in ("gen_ai.input.messages", "pydantic_ai.all_messages"):
-        if span.attributes.get(key) is not None:
-            return _listed(span, key)
-    flat = _flattened(span, "llm.input_messages") or _flattened(span, "gen_ai.prompt")
-    if flat:
-        return [_read(span, item) for item in flat]
-    request = span.json("gcp.vertex.agent.llm_request")
-    if isinstance(request, Mapping) and isinstance(request.get("contents"), list):
-        return [_read(span, item) for item in request["contents"]]
-    return [message for name, message in _said_in_events(span) if name != "choice"]
+    return _messages(span, "input", ("gen_ai.input.messages", "pydantic_ai.all_messages"))
 
 
 def outputs(span: Span) -> list[Message]:
@@ -89,15 +80,30 @@ def outputs(span: Span) -> list[Message]:
     Raises:
         UnusableConversation: They can't be read.
     """
-    if span.attributes.get("gen_ai.output.messages") is not None:
-        return _listed(span, "gen_ai.output.messages", role="assistant")
-    flat = _flattened(span, "llm.output_messages") or _flattened(span, "gen_ai.completion")
-    if flat:
-        return [_read(span, item, role="assistant") for item in flat]
-    response = span.json("gcp.vertex.agent.llm_response")
-    if isinstance(response, Mapping):
-        return [_read(span, response.get("content"), role="assistant")]
-    return [message for name, message in _said_in_events(span) if name == "choice"]
+    return _messages(span, "choice", ("gen_ai.output.messages",))
+
+
+def _messages(span: Span, kind: Literal["input", "choice"], keys: Sequence[str]) -> list[Message]:
+    """Of the first vocabulary that has some."""
+    key = next((key for key in keys if span.attributes.get(key) is not None), None)
+    found: Any = None if key is None else span.json(key)
+    if key is not None and not isinstance(found, list):
+        raise UnusableConversation(span.place, f"The attribute `{key}` is not a list of messages.")
+    role, prefixes, request, contents = _VOCABULARY[kind]
+    if found is None:
+        found = next((flat for prefix in prefixes if (flat := _flattened(span, prefix))), None)
+    if found is None and isinstance(whole := span.json(request), Mapping):
+        found = whole.get(contents) if kind == "input" else [whole.get(contents)]
+    if isinstance(found, list):
+        return [_read(span, item, role) for item in found if isinstance(item, Mapping)]
+    return [message for name, message in _said_in_events(span) if name == kind]
+
+
+_VOCABULARY = {
+    "input": ("", ("llm.input_messages", "gen_ai.prompt"), "gcp.vertex.agent.llm_request", "contents"),
+    "choice": ("assistant", ("llm.output_messages", "gen_ai.completion"), "gcp.vertex.agent.llm_response", "content"),
+}
+"""Of inputs and outputs: the default role, OpenInference's and OpenLLMetry's attributes, ADK's older schema."""
 
 
 def root_input(span: Span) -> list[Message]:
@@ -159,7 +165,6 @@ _CAPTURE = (
         "Unset `OPENINFERENCE_HIDE_INPUTS`, `OPENINFERENCE_HIDE_OUTPUTS` and the like where the agent runs.",
     ),
     ("invocation", "Run the agent without `ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=false`."),
-    ("pydantic_ai.", "Set `include_content=True` in the agent's `InstrumentationSettings`."),
     ("logfire.", "Set `include_content=True` in the agent's `InstrumentationSettings`."),
     ("traceloop.", "Run the agent with `TRACELOOP_TRACE_CONTENT=true`."),
     ("", "Run the agent with `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY`."),
@@ -215,13 +220,6 @@ def _is_text(item: object) -> bool:
     return isinstance(item, Mapping) and isinstance(item.get("text"), str) and set(item) <= {"text", "type"}
 
 
-def _listed(span: Span, key: str, role: str = "") -> list[Message]:
-    messages = span.json(key)
-    if not isinstance(messages, list):
-        raise UnusableConversation(span.place, f"The attribute `{key}` is not a list of messages.")
-    return [_read(span, message, role) for message in messages if isinstance(message, Mapping)]
-
-
 def _flattened(span: Span, prefix: str) -> list[Any]:
     """The messages in attributes as `PREFIX.0.message.content` (OpenInference) or `PREFIX.0.content` (OpenLLMetry)."""
     tree: dict[Any, Any] = {}
@@ -236,9 +234,8 @@ def _flattened(span: Span, prefix: str) -> list[Any]:
             else:
                 below.setdefault(steps[-1], value)
     nested = _lists(tree)
-    return (
-        [item.get("message", item) for item in nested if isinstance(item, Mapping)] if isinstance(nested, list) else []
-    )
+    items = nested if isinstance(nested, list) else []
+    return [item.get("message", item) for item in items if isinstance(item, Mapping)]
 
 
 def _lists(value: Any) -> Any:
@@ -252,28 +249,26 @@ def _lists(value: Any) -> Any:
 
 def _said_in_events(span: Span) -> Iterator[tuple[str, Message]]:
     """The messages of span events and log records, old and new: `choice`, or another name, and the message."""
-    listed = span.value("events")
-    old = (
-        [(str(item.get("event.name", "")), item) for item in listed if isinstance(item, Mapping)]
-        if isinstance(listed, list)
-        else []
-    )
-    for name, attributes in (*span.events, *old):
+    for name, attributes in span.events:
         if name == "gen_ai.client.inference.operation.details":
             for key, kind in (("gen_ai.input.messages", "input"), ("gen_ai.output.messages", "choice")):
                 said = span.json(key, attributes.get(key)) if attributes.get(key) is not None else []
                 yield from ((kind, _read(span, item)) for item in said if isinstance(item, Mapping))
-        elif name in {"gen_ai.content.prompt", "gen_ai.content.completion"}:
-            kind = name.removeprefix("gen_ai.content.")
-            role = "user" if kind == "prompt" else "assistant"
-            values = parsed(attributes.get(f"gen_ai.{kind}"))
-            for item in values if isinstance(values, list) else [values]:
-                yield ("input" if kind == "prompt" else "choice"), _read(span, item, role)
+        elif name in _CONTENTS:
+            key, kind, role = _CONTENTS[name]
+            values = parsed(attributes.get(key))
+            yield from ((kind, _read(span, item, role)) for item in (values if isinstance(values, list) else [values]))
         elif name == "gen_ai.choice":
             message = parsed(attributes.get("message", attributes.get("content")))
             yield "choice", _read(span, message, "assistant")
         elif (match := re.fullmatch(r"gen_ai\.(system|user|assistant|tool)\.message", name)) is not None:
             yield "input", _read(span, {**attributes, "content": parsed(attributes.get("content"))}, match[1])
+
+
+_CONTENTS = {
+    "gen_ai.content.prompt": ("gen_ai.prompt", "input", "user"),
+    "gen_ai.content.completion": ("gen_ai.completion", "choice", "assistant"),
+}
 
 
 def _of_value(span: Span, *keys: str, role: str) -> list[Message]:
@@ -350,7 +345,7 @@ def _part(span: Span, part: Mapping[str, Any], message: Message, depth: int) -> 
         if part.get(key) is not None and (
             key not in ("text", "content") or kind in _TEXT_TYPES or kind in _ROLES or part.get("role")
         ):
-            _parts(span, part[key] if key != "content" else parsed_parts(part[key]), message, depth + 1)
+            _parts(span, part[key] if key != "content" else _parts_of(part[key]), message, depth + 1)
             break
     for call in part.get("tool_calls") or () if isinstance(part.get("tool_calls"), list) else ():
         message.calls += _calls(span, call.get("tool_call", call) if isinstance(call, Mapping) else {})
@@ -359,23 +354,17 @@ def _part(span: Span, part: Mapping[str, Any], message: Message, depth: int) -> 
         _parts(span, nested, message, depth + 1)
 
 
-def parsed_parts(value: Any) -> Any:
+def _parts_of(value: Any) -> Any:
     """Parts that are JSON in a text; a text that happens to be other JSON stays a text."""
     items = parsed(value)
-    is_parts = (
-        isinstance(items, list)
-        and items
-        and all(isinstance(item, Mapping) and _looks_like_part(item) for item in items)
-    )
-    return items if is_parts else value
+    return items if isinstance(items, list) and items and all(map(_is_part, items)) else value
 
 
-def _looks_like_part(item: Mapping[str, Any]) -> bool:
-    return (
-        item.get("type") in (*_TEXT_TYPES[:-1], *_CALL_TYPES, *_RESPONSE_TYPES)
-        or any(key in item for key in (*_CALL_KEYS, *_RESPONSE_KEYS))
-        or _is_text(item)
-    )
+def _is_part(item: object) -> bool:
+    if not isinstance(item, Mapping) or _is_text(item):
+        return isinstance(item, Mapping)
+    named = any(key in item for key in (*_CALL_KEYS, *_RESPONSE_KEYS))
+    return named or item.get("type") in (*_TEXT_TYPES[:-1], *_CALL_TYPES, *_RESPONSE_TYPES)
 
 
 _CALL_KEYS = ("function_call", "functionCall", "toolUse", "tool_call")

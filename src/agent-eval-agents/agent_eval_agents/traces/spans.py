@@ -66,6 +66,20 @@ class Span:
             raise UnusableConversation(self.place, message, hint) from error
 
 
+_DEEPEST = 500
+"""Levels of spans that are looked at: traces of agents have about ten, and a damaged one can have a loop."""
+
+
+def above(span: Span, by_id: Mapping[str, Span]) -> list[Span]:
+    """The ancestors of a span, the nearest first."""
+    found: dict[str, Span] = {}
+    while (parent := by_id.get(span.parent_id or "")) is not None and len(found) < _DEEPEST:
+        if parent.span_id in found:
+            break
+        found[parent.span_id] = span = parent
+    return list(found.values())
+
+
 def parsed(value: Any) -> Any:
     """The value of JSON in a text, if the text is an object or a list; any other value as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):

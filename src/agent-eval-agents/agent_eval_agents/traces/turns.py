@@ -24,7 +24,7 @@ from agent_eval_agents.traces.messages import (
     without_contents,
 )
 from agent_eval_agents.traces.place import UnusableConversation
-from agent_eval_agents.traces.spans import Span
+from agent_eval_agents.traces.spans import Span, above
 from agent_eval_scoring.core.content import user_message
 from agent_eval_scoring.core.invocation import Invocation
 
@@ -88,13 +88,9 @@ def opens_turn(span: Span) -> bool:
     """Whether it says that it is a turn: google-adk's outermost span, or one of our own exports."""
     if "agent_eval.case.id" in span.attributes and span.attributes.get("gen_ai.operation.name") == "invoke_workflow":
         return False  # A run with all its turns.
-    operation = span.attributes.get("gen_ai.operation.name")
-    is_adk = (
-        operation == "invoke_workflow"
-        or span.name.startswith(("invoke_workflow ", "invocation ["))
-        or span.name == "invocation"
-    )
-    return is_adk or "agent_eval.turn" in span.attributes
+    is_workflow = span.attributes.get("gen_ai.operation.name") == "invoke_workflow"
+    named = span.name == "invocation" or span.name.startswith(("invoke_workflow ", "invocation ["))
+    return is_workflow or named or "agent_eval.turn" in span.attributes
 
 
 @dataclass
@@ -133,29 +129,23 @@ def read_turn(turn: SpanTurn) -> Invocation:
     )
     answer = next((message.text for message in reversed(root_output(turn.root)) if _answers(message)), "")
     extra = _collect_calls(turn, models)
-    if not user and (error_of(turn) is None or not turn.spans):
-        raise _no_contents(turn)
     events = [event for model in models for event in _events(turn, model)]
     at = max(len(events) - 1, 0) if models and models[-1].text and not models[-1].calls else len(events)
     events[at:at] = _call_events(_author(turn, turn.root), [], extra)
     said = models[-1].text if models else ""
-    if not answer and not said:  # Structured outputs.
-        answer = turn.root.text("final_result", "output.value", "gen_ai.output") or ""
-    if answer and answer.strip() != said.strip():
-        events.append(_event(_author(turn, turn.root), [{"text": answer}]))
-    if not events and error_of(turn) is None:
-        raise _no_contents(turn)
     root = turn.root
+    if not answer and not said:  # Structured outputs.
+        answer = root.text("final_result", "output.value", "gen_ai.output") or ""
+    if answer and answer.strip() != said.strip():
+        events.append(_event(_author(turn, root), [{"text": answer}]))
+    if not user or not events:
+        raise without_contents(turn.spans, "The trace does not contain what the user and the agent said.")
     facts = TurnFacts(started_at=root.start / 1e9, duration=max(root.end - root.start, 0) / 1e9)
     return to_invocation(events, user_message(user), facts)
 
 
 def _answers(message: Message) -> bool:
     return message.role in ("assistant", "") and bool(message.text.strip()) and not message.calls
-
-
-def _no_contents(turn: SpanTurn) -> UnusableConversation:
-    return without_contents(turn.spans, "The trace does not contain what the user and the agent said.")
 
 
 def error_of(turn: SpanTurn) -> tuple[str, str] | None:
@@ -184,13 +174,10 @@ def _models(turn: SpanTurn) -> list[_Model]:
     found: dict[str, _Model] = {}
     for span in turn.spans:
         if is_model(span):
-            model, outer = _Model(span, inputs(span), outputs(span)), by_id.get(span.parent_id or "")
-            while outer is not None and outer.span_id not in found and outer is not turn.root:
-                outer = by_id.get(outer.parent_id or "")
-            above = found.get(outer.span_id) if outer is not None else None
-            if above is not None and (not model.answered or above.signature == model.signature):
-                continue
-            found[span.span_id] = model
+            model = _Model(span, inputs(span), outputs(span))
+            outer = next((found[one.span_id] for one in above(span, by_id) if one.span_id in found), None)
+            if outer is None or (model.answered and outer.signature != model.signature):
+                found[span.span_id] = model
     return list(found.values())
 
 
@@ -227,14 +214,9 @@ def _respond(calls: Sequence[Call], responses: Sequence[Any]) -> None:
     """Pairs the responses in a model's messages with the calls, by id and name, else in order."""
     open_calls = list(calls)
     for response in responses:
-        candidates = [
-            call
-            for call in open_calls
-            if (response.id and call.id == response.id and response.name in ("", call.name))
-            or ((not response.id or not call.id) and response.name in ("", call.name))
-        ]
-        if candidates:
-            call = candidates[0]
+        of_tool = (call for call in open_calls if response.name in ("", call.name))
+        call = next((call for call in of_tool if not (response.id and call.id) or call.id == response.id), None)
+        if call is not None:
             open_calls.remove(call)
             call.response = call.response or response.value
 
@@ -269,26 +251,16 @@ def _with_tools(tools: Sequence[Span], calls: Sequence[Call]) -> list[Call]:
 
 
 def _author(turn: SpanTurn, span: Span) -> str:
-    by_id = {one.span_id: one for one in turn.spans}
-    at: Span | None = span
-    while at is not None:
-        if (name := at.text(*_AGENT)) is not None:
-            return name
-        at = by_id.get(at.parent_id or "") if at is not turn.root else None
-    return next((name for one in turn.spans if (name := one.text(*_AGENT)) is not None), "agent")
+    line = [span, *above(span, {one.span_id: one for one in turn.spans}), *turn.spans]
+    return next((name for one in line if (name := one.text(*_AGENT)) is not None), "agent")
 
 
 def _events(turn: SpanTurn, model: _Model) -> list[dict[str, Any]]:
     author = _author(turn, model.span)
     texts: list[dict[str, Any]] = [{"text": text} for message in model.answered for text in message.texts]
-    usage = {
-        name: int(amount)
-        for name, keys in _USAGE.items()
-        if isinstance(
-            amount := next((model.span.attributes[key] for key in keys if key in model.span.attributes), None),
-            int | float,
-        )
-    }
+    known = model.span.attributes
+    counts = {name: next((known[key] for key in keys if key in known), None) for name, keys in _USAGE.items()}
+    usage = {name: int(count) for name, count in counts.items() if isinstance(count, int | float)}
     events = _call_events(author, texts, model.calls)
     if usage and events:
         events[0]["usage_metadata"] = usage
@@ -297,14 +269,10 @@ def _events(turn: SpanTurn, model: _Model) -> list[dict[str, Any]]:
 
 def _call_events(author: str, texts: list[dict[str, Any]], calls: Sequence[Call]) -> list[dict[str, Any]]:
     """An event with texts and calls, and one with the responses of the calls."""
-    asked = [
-        {"function_call": {"id": call.id or None, "name": call.name, "args": dict(call.args or {})}} for call in calls
-    ]
-    answered = [
-        {"function_response": {"id": call.id or None, "name": call.name, "response": dict(call.response)}}
-        for call in calls
-        if call.response is not None
-    ]
+    named = [({"id": call.id or None, "name": call.name}, call) for call in calls]
+    asked = [{"function_call": {**name, "args": dict(call.args or {})}} for name, call in named]
+    answers = [({**name, "response": dict(call.response)}) for name, call in named if call.response is not None]
+    answered = [{"function_response": answer} for answer in answers]
     events = [_event(author, [*texts, *asked])] if texts or asked else []
     return [*events, _event(author, answered)] if answered else events
 

@@ -224,8 +224,9 @@ _KINDS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
         "recordings.jsonl.gz. `agent-eval show` and `agent-eval compare` read it.",
     ),
     (
-        _has("resourceSpans", "resource_spans", "traceId", "trace_id", "span_id", "spanId"),
-        "It is a trace (OpenTelemetry). `agent-eval record NEW --from FILE` makes eval cases of its conversations.",
+        _has("resourceSpans", "resource_spans", "resourceLogs", "traceId", "trace_id", "span_id", "spanId"),
+        "It is a trace (OpenTelemetry). `--agent recorded:FILE` scores it with eval files, and `agent-eval record NEW "
+        "--from FILE` makes eval cases of its conversations.",
     ),
     (_has("criteria"), "It looks like a config file; use it with --config, or put it next to the eval files."),
     (
