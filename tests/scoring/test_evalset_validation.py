@@ -180,6 +180,7 @@ CONFIG_AND_CASES: dict[str, tuple[Any, ...]] = {
     "simulated users with one turn": (simulated(maxAllowedInvocations=1), *PERSONAS),
     "instructions without the persona": (simulated(custom_instructions=PLAIN), *PERSONAS),
     "no turns allowed": (simulated(max_allowed_invocations=0), scenario()),
+    "a user that speaks": (simulated(type="llm_audio"), scenario()),
     "templates of personas": (
         simulated(),
         with_behavior(name="{{ stop_signal"),

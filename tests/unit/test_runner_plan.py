@@ -122,7 +122,6 @@ def led(wish: str = "buy") -> EvalCase:
     return EvalCase(eval_id="a", conversation_scenario=scenario)
 
 
-AUDIO = loaded("b.test.json", case("x"), led(), criteria=(RESPONSE,), user_simulator_config={"type": "llm_audio"})
 TWO = [
     loaded(path, *map(case, names), criteria=(RESPONSE,))
     for path, names in (("b.test.json", "xy"), ("a.test.json", "x"))
@@ -131,7 +130,6 @@ PLANS: dict[str, tuple[Sequence[LoadedFile], dict[str, Any]]] = {
     "in order": (TWO, {"num_runs": 2}),
     "rubrics of one case": ([loaded("a.test.json", RUBRIC_CASE, case("bare"), criteria=(RUBRICS,))], {"judge": JUDGE}),
     "no judge": ([loaded("a.test.json", case(), criteria=(RESPONSE, SAFE))], {}),
-    "a user that speaks": ([AUDIO], {}),
     "no agent": (TWO, {"agents": {}}),
     **{
         name: ([file], {**options, **more})

@@ -41,7 +41,7 @@ def load(settings: Settings) -> Suite:
 
 
 def with_agent_of_paths(settings: Settings) -> Settings:
-    """`AGENT FILE ...`, the order of `adk eval`: a directory with an agent and no eval file means nothing else.
+    """`AGENT FILE ...`, the order of `adk eval`: it is meant if the agent has no eval file, or all files are in it.
 
     Paths of the command line replace the agent of agent-eval.toml, unless the paths are from there, too.
     """
@@ -55,7 +55,9 @@ def with_agent_of_paths(settings: Settings) -> Settings:
     if in_order is None:
         return settings
     agent, files = in_order
-    if discover(settings.root, [agent], exclude=settings.exclude, skip=[settings.output]).files:
+    directory = (settings.root / agent).resolve()
+    is_inside = all((settings.root / file).resolve().is_relative_to(directory) for file in files)
+    if not is_inside and discover(settings.root, [agent], exclude=settings.exclude, skip=[settings.output]).files:
         return settings
     return dataclasses.replace(settings, agent=agent, paths=tuple(files))
 

@@ -339,18 +339,6 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> lis
                     file=config,
                 )
             )
-    is_audio = (file.config.user_simulator_config or {}).get("type") == "llm_audio"
-    problems += [
-        Problem(
-            code="scenario-unsupported",
-            message=f"The case `{case.eval_id}` needs a simulated user that speaks (`llm_audio`).",
-            hint="Only text is supported: remove `type` from `user_simulator_config`, or select other cases.",
-            file=file.path,
-            line=file.lines.get(case.eval_id),
-        )
-        for case in file.cases
-        if is_audio and case.conversation_scenario is not None
-    ]
     return problems
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -115,6 +115,21 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
     return None
 
 
+_OF_VERTEX = '`tool_trajectory_avg_score` with `"match_type": "{}"`'
+_ELSEWHERE: Mapping[str, str] = {
+    "tool_trajectory_score": "`tool_trajectory_partial`",
+    "response_match_config": "`response_similarity`, which takes its fields",
+    "semantic_match_score": "`final_response_match_v2`",
+    "rubric_quality_score": "`rubric_based_final_response_quality_v1`",
+    "safety_score": "`safety_v1`",
+    "hallucination_score": "`hallucinations_v1`",
+    "trajectory_exact_match": _OF_VERTEX.format("EXACT"),
+    "trajectory_in_order_match": _OF_VERTEX.format("IN_ORDER"),
+    "trajectory_any_order_match": _OF_VERTEX.format("ANY_ORDER"),
+}
+"""What adk-rust and Vertex AI call them, as in docs/criteria.md."""
+
+
 def hint_for_metric(metric: str, names: Iterable[str]) -> str:
     """The hint for an unknown metric: similar names, or all names.
 
@@ -123,7 +138,9 @@ def hint_for_metric(metric: str, names: Iterable[str]) -> str:
         names: The names that are allowed here.
     """
     close = nearby(metric, names)
-    if close:
+    if (ours := _ELSEWHERE.get(metric)) is not None:
+        guess = f"Another tool's name: here it is {ours}."
+    elif close:
         guess = f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
     else:
         guess = f"Known metrics: {', '.join(f'`{name}`' for name in names)}."

@@ -39,7 +39,7 @@ def check_simulator(document: Document) -> Iterator[Problem]:
             "audio-simulator-ignored",
             "The simulated user is set to speak (`llm_audio`), but this version only supports text.",
             path=(key, "type"),
-            hint="Agents get text instead of the audio of `adk eval`.",
+            hint="Agents get the texts of fixed turns instead of the audio of `adk eval`; scenarios are refused.",
         )
     name = "customInstructions" if "customInstructions" in config else "custom_instructions"
     template = config.get(name)
@@ -125,6 +125,13 @@ def check_scenario_with_config(file: EvalFile, case: EvalCase, path: JsonPath, c
     if scenario is None or simulator is None:
         return
     path = (*path, "conversation_scenario")
+    if simulator.get("type") == "llm_audio":
+        yield file.error(
+            "scenario-unsupported",
+            f"The case `{case.eval_id}` needs a simulated user that speaks (`llm_audio` in `{config.source}`).",
+            path,
+            "Only text is supported: remove `type` from `user_simulator_config`, or select other cases.",
+        )
     if simulator.get("max_allowed_invocations") == 0:
         yield file.error(
             "scenario-without-turns",
