@@ -15,7 +15,6 @@ from agent_eval.baseline import Git, GitError, Remote
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, agents_on_base, open_base, share_dotenv
 from agent_eval.pipeline._agents import agent_trees
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
-from agent_eval.pipeline.context import RunContext
 from agent_eval_agents.discovery import AgentChoices
 from agent_eval_agents.protocol import AgentRefused
 from agent_eval_agents.sandbox import Isolation
@@ -25,7 +24,6 @@ from agent_eval_scoring.core.text import first_line
 
 if TYPE_CHECKING:
     from agent_eval.runner import Journal, Plan
-    from agent_eval.settings import Settings
     from agent_eval_results import AgentTree, CaseReport, FileReport, Recording, RunReport
 
 _ACCOUNT = "agent-base"
@@ -177,7 +175,8 @@ class BaseCheckout:
         for choice in choices.by_file.values():
             if choice.runs_here and not choice.working_directory(settings.root, settings.agent_cwd).is_dir():
                 raise NotOnBase(f"The base has no directory {head.settings.agent_cwd}, which `agent-cwd` names.")
-        isolation = self._isolated(settings, context, choices)
+        apart = open_isolation(settings, context, choices, name=_ACCOUNT)
+        isolation = self._isolated(apart, context.environ.get("PYTHONPATH"))
         journal = self._journal = Journal(settings.output / "journal.jsonl", resume=False)
         self.stack.callback(self._store, journal)
         tapes = None if head.tapes is None else head.tapes.for_base()
@@ -210,12 +209,12 @@ class BaseCheckout:
         finally:
             journal.close(remove=True)
 
-    def _isolated(self, settings: Settings, context: RunContext, choices: AgentChoices) -> Isolation:
+    def _isolated(self, apart: contextlib.AbstractContextManager[Isolation], python_path: str | None) -> Isolation:
         """Isolates the base's agent from us and from the pull request's agent, which could spoil the base's runs."""
         if self.head.isolation.sandbox.user is None:  # The head's agent is not isolated either.
-            return _with_pythonpath(self.head.isolation, context.environ.get("PYTHONPATH"))
+            return _with_pythonpath(self.head.isolation, python_path)
         try:
-            isolation = self.stack.enter_context(open_isolation(settings, context, choices, name=_ACCOUNT))
+            isolation = self.stack.enter_context(apart)
         except NotIsolated as refused:
             raise GitError(str(refused)) from None
         if isolation.sandbox.user is None:
