@@ -49,10 +49,12 @@ def explain(
     """
     from agent_eval.pipeline._agents import add_changes, diffs_of
     from agent_eval.pipeline._regression import store_baseline_recordings
+    from agent_eval_results.report.phrases import uncovered_changes
 
     root = root.resolve()
     add_causes(report, plan, recording_of, base, output)
     add_changes(report, base_agents, ci, root, recording_of)
+    report.warnings += uncovered_changes(report)
     add_changed_answers(report, plan, recording_of, base, output, lambda: diffs_of(report, ci, root))
     store_baseline_recordings(report, base, output)
 

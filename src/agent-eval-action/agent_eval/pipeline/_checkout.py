@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoices
     from agent_eval_agents.roster import Roster
-    from agent_eval_results import CaseReport
+    from agent_eval_results import CaseReport, Recording
+    from agent_eval_results.data.coverage import Reach
     from agent_eval_scoring.models.pool import ModelPool
 
 
@@ -85,6 +86,8 @@ class Checkout(Resources):
     """What each agent is, by the plan's keys; empty until it has started."""
     reused: int = 0
     """Runs taken from the journal."""
+    reach: dict[str, Reach] = field(default_factory=dict)
+    """What the runs of each agent show."""
     run_ids: list[str] = field(default_factory=list)
     """All requested runs, in order."""
     not_replayed: dict[str, str] = field(default_factory=dict)
@@ -173,6 +176,7 @@ class Checkout(Resources):
             limiter=self.limiter,
             tools=tapes,
             model=self.models,
+            seen=self._note_reached,
             bill=lambda recording: None if bill is None else bill.add(recording, purpose),
             used_up=lambda: None if bill is None else bill.used_up,
             on_progress=self.context.progress,
@@ -182,6 +186,11 @@ class Checkout(Resources):
         cases = await execution.run()
         self.reused += execution.reused
         return cases
+
+    def _note_reached(self, agent: str, recording: Recording) -> None:
+        from agent_eval_results.data.coverage import Reach  # The agent starts without it.
+
+        self.reach.setdefault(agent, Reach()).note(recording)
 
     def _fails(self, case: CaseReport) -> bool:
         from agent_eval.gate.regression import fails_alone  # Only fail-fast needs it so early.

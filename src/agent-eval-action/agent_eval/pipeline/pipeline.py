@@ -25,6 +25,7 @@ from agent_eval.pipeline._tapes import chosen_runs, is_missed, open_tapes, plan_
 from agent_eval.pipeline.budget import Budget, open_bill, times
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, masker_of, model_settings, model_uses, open_models, prepare
+from agent_eval.pipeline.coverage import Coverage
 from agent_eval.pipeline.features import Feature, Run
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
@@ -55,6 +56,7 @@ def features_of(settings: Settings) -> Sequence[Feature]:
         # Shards first: a merge adds the usage of its parts to the report, to which the budget adds this job's.
         shards_of(settings.shard, settings.shard_plan, merges=settings.merges),
         Budget(),
+        Coverage(),
     )
 
 

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, computed_field, model_v
 from agent_eval_results.data.causes import AgentChange, AgentTree, CauseReport
 from agent_eval_results.data.comparison import BaselineReport, ComparisonReport, RuleChangesReport
 from agent_eval_results.data.conversation import ConversationReport
+from agent_eval_results.data.coverage import CoverageReport
 from agent_eval_results.data.decision import DecisionReport
 from agent_eval_results.data.history import HistoryReport
 from agent_eval_results.data.origin import CaseStatus as CaseStatus
@@ -473,6 +474,8 @@ class RunReport(_ComputingReport):
     """Differences between the base branch's agents and these; empty also if the base's are unknown."""
     agents: list[AgentTree] = Field(default_factory=list, exclude_if=lambda value: not value)
     """The agents as they were loaded, for the comparison of later runs with this one."""
+    coverage: list[CoverageReport] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """By agent, what it declares and what its cases reach; none of an agent whose calls are not visible."""
     baseline: BaselineReport | None = None
     """Where the base branch's results come from, or why there are none; None if no comparison was requested."""
     comparison: ComparisonReport | None = None

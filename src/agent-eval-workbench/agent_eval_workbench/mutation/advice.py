@@ -110,10 +110,13 @@ async def find_changes(
             continue
         best: tuple[Any, frozenset[int]] = None, frozenset()
         for value in values:
-            if value == config.criteria.get(metric) or "failed" in await _decisions(config, rules, metric, value, good):
+            if value == config.criteria.get(metric):
                 continue
-            decisions = await _decisions(config, rules, metric, value, survivors)
-            kills = frozenset(at for at in left if decisions[at] == "failed")
+            alive = {at: survivors[at] for at in sorted(left)}
+            decisions = await _decisions(config, rules, metric, value, [*alive.values()])
+            kills = frozenset(at for at, decision in zip(alive, decisions, strict=True) if decision == "failed")
+            if kills and "failed" in await _decisions(config, rules, metric, value, good):
+                continue
             best = (value, kills) if len(kills) > len(best[1]) else best
             if metric != "response_match_score":
                 break  # The first is the strictest. Of thresholds, the lowest counts that kills most.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from random import Random
 from typing import Any, Literal
 
@@ -100,7 +99,6 @@ def expects_answer(turn: Invocation) -> bool:
     return bool(text_of(turn.final_response).strip())
 
 
-@lru_cache(1024)
 def _read(text: str) -> tuple[Fact, ...]:
     return facts_of(text, names=True, states=True, negation=True)
 

@@ -128,7 +128,9 @@ class Rules:
                 if is_code or (each.metric in METRICS and not supported(each.metric, judged=self.judge is not None)):
                     others.append(each.name)
                     continue
-                criterion = build(replace(each, threshold=threshold), judge=self.judge)
+                # Without a threshold, none of ours explains what is wrong.
+                bare = None if supported(each.metric) else threshold
+                criterion = build(replace(each, threshold=bare), judge=self.judge)
                 criteria.append(Relabelled(name=each.name, threshold=threshold, criterion=criterion))
             except PackageFault:
                 others.append(each.name)

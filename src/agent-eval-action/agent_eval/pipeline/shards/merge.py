@@ -69,6 +69,7 @@ class Merge(Weighed):
         for part in (result.report for result in results):
             report.provenance |= {name: value for name, value in part.provenance.items() if name != "concurrency"}
             report.agents += [tree for tree in part.agents if tree.agent not in {each.agent for each in report.agents}]
+            report.coverage += part.coverage
             report.case_usage += part.case_usage
             report.model_usage += part.model_usage
 

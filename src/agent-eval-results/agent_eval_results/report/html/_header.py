@@ -9,7 +9,7 @@ from agent_eval_results import Origin, ProblemReport, RunReport
 from agent_eval_results.outcome import change_counts
 from agent_eval_results.report.html._packing import number, shown
 from agent_eval_results.report.html._source import Facts
-from agent_eval_results.report.phrases import ToRun, headline, next_step, other_reasons
+from agent_eval_results.report.phrases import ToRun, coverage_lines, headline, next_step, other_reasons
 from agent_eval_results.report.phrases.diff import no_baseline_reason
 from agent_eval_results.report.views import Links, Reference, bill, grouping, location
 from agent_eval_results.report.views.links import known_commit
@@ -29,7 +29,7 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
         ignored: Recordings that belong to no run of the report.
     """
     report = facts.report
-    notices = [*report.notices, *facts.source.notices()]
+    notices = [*report.notices, *coverage_lines(report), *facts.source.notices()]
     notices += [_note(problem) for problem in report.problems if problem.severity == "notice"][:_MOST_PROBLEMS]
     if ignored:
         verb = "belongs" if ignored == 1 else "belong"

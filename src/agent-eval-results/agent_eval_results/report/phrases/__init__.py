@@ -18,7 +18,9 @@ from agent_eval_results.report.phrases._agent_changes import (
     agent_change,
     agent_changes,
     agent_unchanged,
+    coverage_lines,
     relevant_changes,
+    uncovered_changes,
 )
 from agent_eval_results.report.phrases._answers import (
     answer_lines,

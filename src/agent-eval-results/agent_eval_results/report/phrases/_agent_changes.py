@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from agent_eval_results import AgentChange, RunReport
+from agent_eval_results.data.coverage import CoverageReport
 from agent_eval_results.report.phrases._causes import place_text
 from agent_eval_scoring.core.text import listed, plural, shorten
 
@@ -81,3 +84,46 @@ def agent_unchanged(report: RunReport, base: str) -> str:
     shown = same[0] if len(same) == 1 else f"{', '.join(same[:-1])} and {same[-1]}"
     verb = "is" if len(same) == 1 and left <= 1 else "are"
     return f"{shown[0].upper()}{shown[1:]} {verb} as on {base}"
+
+
+def _uncovered(report: RunReport) -> Iterator[tuple[CoverageReport, Sequence[str], Sequence[str]]]:
+    """By agent, the tools and the agents that no case reaches. Only a whole run says so, in which each case had a run
+    that ended.
+    """
+    selected = report.selection is not None and report.selection.targets
+    ended = all(any(run.error is None and run.turns for run in case.runs) for case in report.cases)
+    if selected or report.shard is not None or not ended:
+        return
+    for each in report.coverage:
+        tools, agents = (
+            [name for name in names if name not in seen]
+            for names, seen in ((each.tools, each.called), (each.agents, each.reached))
+        )
+        if tools or agents:
+            yield each, tools, agents
+
+
+def coverage_lines(report: RunReport) -> Iterator[str]:
+    """What no case reaches, a line for each agent: `3 of 14 tools are called by no case: refund, cancel, ship`."""
+    for each, tools, agents in _uncovered(report):
+        said = [
+            f"{len(names):,} of {plural(total, kind)} {'is' if len(names) == 1 else 'are'} {verb} by no case: "
+            + listed([shorten(name, _NAME) for name in names], MOST_CHANGES)
+            for names, total, kind, verb in (
+                (tools, len(each.tools), "tool", "called"),
+                (agents, len(each.agents), "agent", "reached"),
+            )
+            if names
+        ]
+        yield f"{each.agent}: " * (len(report.coverage) > 1) + "; ".join(said)
+
+
+def uncovered_changes(report: RunReport) -> Iterator[str]:
+    """The tools and agents that the pull request adds and no case reaches."""
+    missing = {each.agent: {"tool-added": tools, "agent-added": agents} for each, tools, agents in _uncovered(report)}
+    for change in report.agent_changes:
+        name = change.tool or change.agent
+        if name in missing.get(change.path, {}).get(change.code, ()):
+            what = "tool" if change.tool else "agent"
+            verb = "calls" if change.tool else "reaches"
+            yield f"The {what} {shorten(name, _NAME)} is new, and no case {verb} it"

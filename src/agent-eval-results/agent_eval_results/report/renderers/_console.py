@@ -118,6 +118,7 @@ def _blocks(
         yield from _notes(report.notices, files)
     else:
         yield from _notes([notice for notice in report.notices if notice not in _only_verbose(report)], {})
+    yield from _notes([*phrases.coverage_lines(report)], {})
     yield ""
     yield from _ending(view, files, width, attended=attended, kept=kept)
 

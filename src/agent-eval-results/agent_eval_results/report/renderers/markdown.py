@@ -43,6 +43,7 @@ from agent_eval_results.report.phrases import (
     changed_lead,
     changed_place,
     changed_title,
+    coverage_lines,
     diff,
     headline,
     headline_status,
@@ -232,7 +233,7 @@ def summary_markdown(
         values |= {
             "note": views.run_note(report),
             "low_turns": views.cases_with_low_turns(report),
-            "notices": report.notices[: detail.listed],
+            "notices": [*report.notices, *coverage_lines(report)][: detail.listed],
             "files": report.files[: min(detail.listed, 200)],
             "more_files": max(len(report.files) - min(detail.listed, 200), 0),
             "provenance": _provenance(report)[: min(detail.listed, 10)],

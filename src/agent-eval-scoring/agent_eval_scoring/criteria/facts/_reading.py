@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice, zip_longest
 
 from agent_eval_scoring.criteria.facts._dates import dates, times
@@ -41,6 +42,7 @@ class Difference:
     after: Fact | None
 
 
+@lru_cache(64)  # A reference is compared with several answers.
 def facts_of(text: str, *, names: bool = False, states: bool = False, negation: bool = False) -> tuple[Fact, ...]:
     """The facts of a text, by place.
 
