@@ -352,6 +352,9 @@ def drift_cells() -> Iterator[DriftCell]:
         yield DriftCell(name="nothing changes in 20 merges", num_runs=num_runs)
     for num_runs in (1, 2, 3):
         yield DriftCell(name="each of 10 merges takes 3 points", num_runs=num_runs, drop=0.03, merges=10, trials=25)
+    # 6 points are lost by then.
+    yield DriftCell(name="each of 30 merges takes .2 points", num_runs=1, drop=0.002, merges=30, trials=100)
+    yield DriftCell(name="each of 60 merges takes .1 points", num_runs=1, drop=0.001, merges=60, trials=100)
 
 
 def drift_chunk(cell: DriftCell, first: int, count: int, seed: int = SEED) -> Count:

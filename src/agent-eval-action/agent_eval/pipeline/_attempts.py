@@ -39,7 +39,7 @@ def find_earlier(ci: CIContext, log: Callable[[str], None]) -> Earlier:
     pull_request, forge = ci.activity.pull_request, ci.forge
     if pull_request is None or ci.baseline_request is None:
         return Earlier()
-    artifact, why = ci.baseline_request.artifact, ""
+    artifact, why = ci.baseline_request.artifact, "artifacts of forks are not read" if pull_request.is_fork else ""
     try:
         reports = earlier_attempts(forge, ci.origin, pull_request, artifact) if forge and forge.has_token else []
     except ForgeError as error:

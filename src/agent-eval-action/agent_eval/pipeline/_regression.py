@@ -176,7 +176,7 @@ class Confirmation:
         earlier = earlier_runs(known.attempts, self.report.cases, self.history, self.comparable, policy)
         more = MoreEvidence(before=known.before, earlier=earlier)
         if earlier:
-            self.notices.append(say("attempts-counted", count=len(known.attempts)))
+            self.notices.append(say("attempts-counted", count=max(map(len, earlier.values()))))
         elif careful:
             self.notices.append(say("attempts-missing", message=known.missing or ""))
         while True:

@@ -85,10 +85,9 @@ def attempts_counted(count: int) -> str:
 
 
 def attempts_missing(message: str = "") -> str:
-    why = f": {message.rstrip('.')}" if message else ""
+    why = f" ({message.rstrip('.')})" if message else ": upload results, and let the token have `actions: read`"
     return (
-        f"The results of this job's earlier attempts are unavailable{why}. So this attempt runs every case twice more. "
-        "To count what they measured, upload results, and let the token have `actions: read`"
+        f"The results of this job's earlier attempts are unavailable{why}. So this attempt runs every case twice more"
     )
 
 
