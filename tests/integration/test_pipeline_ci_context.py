@@ -382,7 +382,16 @@ def test_origin__names_files_that_are_tested_otherwise_than_committed(tmp_path: 
     repo = new_repo(tmp_path / "shop")
     repo.commit({"a.py": "1", "b.py": "1", "sub/c.py": "1", ".gitignore": "*.log\n"})
     assert surveyed(repo, ENVIRON)[0].origin.uncommitted == []
-    repo.write({"a.py": "2", "sub/c.py": None, "new.py": "1", "x.log": "1", "agent-eval-results/junit.xml": ""})
+    repo.write(
+        {
+            "a.py": "2",
+            "sub/c.py": None,
+            "new.py": "1",
+            "x.log": "1",
+            "notes.txt": "",
+            "agent-eval-results/junit.xml": "",
+        }
+    )
     repo.write({"before/results.json": "{}", "before/logs/x.txt": ""})
     repo.git("add", "a.py")
     assert surveyed(repo, ENVIRON)[0].origin.uncommitted == ["a.py", "sub/c.py", "new.py"]

@@ -186,21 +186,21 @@ class Git:
                 hint="Check out with `fetch-depth: 0`, or let this step have the token (`github-token`).",
             ) from None
 
-    def differing(self, commit: str, *, new: bool = True) -> list[str]:
+    def differing(self, commit: str, *, new: tuple[str, ...] = ("",)) -> list[str]:
         """The files below `prefix`, and relative to it, that differ from a commit.
 
         Args:
             commit: A sha.
-            new: Whether files count that git does not know, and does not ignore.
+            new: The ends of names of files that count although git does not know them, and does not ignore them.
         """
         options = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
-        found = self.run("diff", *options, checked(commit), "--")
+        names = self.run("diff", *options, checked(commit), "--").split(b"\0")
         if new:
             listing = ("ls-files", "--others", "--exclude-standard", "--full-name", "-z")
-            found += self.run(*listing, cwd=self.top / self.prefix)
+            others = self.run(*listing, cwd=self.top / self.prefix).split(b"\0")
+            names += [name for name in others if name.endswith(tuple(map(os.fsencode, new)))]
         prefix = "" if self.prefix == PurePosixPath() else f"{self.prefix}/"
-        names = [os.fsdecode(name) for name in found.split(b"\0") if name]
-        return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        return [name.removeprefix(prefix) for name in map(os.fsdecode, names) if name and name.startswith(prefix)]
 
     def add_worktree(self, path: Path, commit: str) -> None:
         """Checks out a commit into a new directory, with a detached HEAD."""

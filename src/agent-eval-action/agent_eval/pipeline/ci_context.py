@@ -34,6 +34,8 @@ _HOSTS: tuple[Host, ...] = (GITHUB,)
 _SMALL = 1_000_000
 """Bytes of agent-eval.toml that are read from another commit."""
 _MOST_NAMED = 100
+_READ = (".py", ".json", ".toml", ".yaml", ".yml")
+"""Ends of the names of new files that count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,11 +177,11 @@ def _remote(github_token: str | None, event: Event) -> Remote:
 def _uncommitted(git: Git | GitError, head: str, root: Path, skip: Sequence[Path], event: Event) -> list[str]:
     """The files that are tested as they are, and not as the commit has them.
 
-    In CI new files don't count: other steps of the job leave theirs.
+    In CI new files don't count, since other steps of the job leave theirs. Elsewhere code, eval files and configs do.
     """
     written = tuple(f"{os.path.relpath(path, root)}/" for path in skip)
     try:
-        names = git.differing(head, new=not event.name) if isinstance(git, Git) else []
+        names = git.differing(head, new=() if event.name else _READ) if isinstance(git, Git) else []
     except GitError:
         return []
     written += tuple(name.removesuffix("results.json") for name in names if name.endswith("/results.json"))
