@@ -130,6 +130,9 @@ TRACES: dict[str, list[dict[str, Any]]] = {
     "Gemini's contents, a call without arguments": chat(GEMINI, [ANSWER]),
     "OpenInference": flat("llm.input_messages", OPENAI[:4], "llm.output_messages", OPENAI[4:]),
     "OpenLLMetry": flat("gen_ai.prompt", BASH, "gen_ai.completion", OPENAI[4:], message=""),
+    "OpenInference, a call without arguments": flat("llm.input_messages", BASH, "llm.output_messages", [
+        {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "to_expert"}}], "content": "x"}]),
+    "chunks of a stream, and the whole": chat([ASK], [said("assistant", text) for text in ("Wa", "rm.", "Warm.")]),
     "events of spans": [completed([
         ("gen_ai.user.message", {"content": "Rome?"}), ("gen_ai.choice", {"message": "Warm."})])],
     "older events of spans": [completed([
@@ -148,6 +151,10 @@ TRACES: dict[str, list[dict[str, Any]]] = {
     ],
     "an answer that is an object": [span("agent", gen_ai__operation__name="invoke_agent",
                                          gen_ai__input__messages=json.dumps([ASK]), final_result='{"degrees": 20}')],
+    "a structured answer of Pydantic AI": [
+        span("agent run", own="r", gen_ai__operation__name="invoke_agent", final_result='{"degrees": 20}'),
+        *({**one, "parentSpanId": "r"} for one in chat([ASK], [used("final_result", {"degrees": 20})])),
+    ],
     # Turns and conversations.
     "no session: each trace is a conversation": [
         *chat([ASK], [ANSWER]), *traced("t2", chat(HISTORY, [ANSWER], start=9)),
@@ -185,6 +192,13 @@ TRACES: dict[str, list[dict[str, Any]]] = {
     "OpenInference without contents": flat("llm.input_messages", [], "llm.output_messages", []),
     "calls without arguments": chat([ASK, used("weather", None)], [ANSWER]),
     "messages that were cut": [span("chat m", gen_ai__operation__name="chat", gen_ai__input__messages='[{"role": "us')],
+    "an answer that was cut": [span("graph", openinference__span__kind="CHAIN", input__value="Rome?",
+                                    output__value='{"messages": [{"type": "hum')],
+    "an event that was cut": [completed([
+        ("gen_ai.user.message", {"content": "Rome?"}), ("gen_ai.choice", {"message": '[{"text": "Wa'})])],
+    "an answer in braces": chat([ASK], [said("assistant", "{warm}")]),
+    "arguments that are hidden": chat(
+        BASH, [{"tool_calls": [{"function": {"name": "f", "arguments": "__REDACTED__"}}]}]),
     "arguments that were cut": chat(BASH, [{"tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1'}}]}]),
     "an exception": [{**span("agent", gen_ai__operation__name="invoke_agent"), "status": {"code": "STATUS_CODE_ERROR"},
                       "events": [("exception", {"exception.type": "a.b.Boom", "exception.message": "gone"})]}],

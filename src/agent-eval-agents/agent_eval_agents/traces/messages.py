@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent_eval_agents.traces.place import UnusableConversation
-from agent_eval_agents.traces.spans import Span, parsed
+from agent_eval_agents.traces.spans import SHORTENED, Span, parsed
 from agent_eval_scoring.evalset.json import parse_value
 
 _DEEPEST = 6
@@ -80,7 +80,13 @@ def outputs(span: Span) -> list[Message]:
     Raises:
         UnusableConversation: They can't be read.
     """
-    return _messages(span, "choice", ("gen_ai.output.messages",))
+    said = _messages(span, "choice", ("gen_ai.output.messages",))
+    chunks = [message for message in said[:-1] if not message.calls]
+    if chunks and "".join(message.text for message in chunks) == said[-1].text:
+        return [
+            message for message in said if message.calls or message is said[-1]
+        ]  # What was streamed, and the whole.
+    return said
 
 
 def _messages(span: Span, kind: Literal["input", "choice"], keys: Sequence[str]) -> list[Message]:
@@ -181,7 +187,7 @@ def without_contents(spans: Sequence[Span], message: str) -> UnusableConversatio
 
 def tool_result(span: Span) -> Mapping[str, Any] | None:
     """What a tool's span answered; None if it does not say it."""
-    value = span.value(*_RESULTS)
+    value = parsed(next((span.attributes[key] for key in _RESULTS if span.attributes.get(key) is not None), None))
     if value is None:
         value = next((parsed(item.get("message")) for name, item in span.events if name == "gen_ai.choice"), None)
     if value is None:
@@ -256,13 +262,14 @@ def _said_in_events(span: Span) -> Iterator[tuple[str, Message]]:
                 yield from ((kind, _read(span, item)) for item in said if isinstance(item, Mapping))
         elif name in _CONTENTS:
             key, kind, role = _CONTENTS[name]
-            values = parsed(attributes.get(key))
+            values = span.whole(key, attributes.get(key))
             yield from ((kind, _read(span, item, role)) for item in (values if isinstance(values, list) else [values]))
         elif name == "gen_ai.choice":
-            message = parsed(attributes.get("message", attributes.get("content")))
+            message = span.whole(name, attributes.get("message", attributes.get("content")))
             yield "choice", _read(span, message, "assistant")
         elif (match := re.fullmatch(r"gen_ai\.(system|user|assistant|tool)\.message", name)) is not None:
-            yield "input", _read(span, {**attributes, "content": parsed(attributes.get("content"))}, match[1])
+            content = span.whole(name, attributes.get("content"))
+            yield "input", _read(span, {**attributes, "content": content}, match[1])
 
 
 _CONTENTS = {
@@ -378,19 +385,20 @@ def _calls(span: Span, raw: Mapping[str, Any]) -> Iterable[Call]:
     if not isinstance(name, str) or not name:
         return
     key = next((key for key in ("arguments", "args", "input", "parameters") if key in function), None)
-    of_gemini = function is raw and raw.get("type") is None
-    args = None if key is None and not of_gemini else _arguments(span, function.get(key or "args"))
+    lacks_them = key is None and function is raw and raw.get("type") is not None  # OpenInference leaves out `{}`.
+    args = None if lacks_them else _arguments(span, function.get(key or "args"))
     yield Call(id=_id(raw), name=name, args=args)
 
 
 def _arguments(span: Span, value: Any) -> Mapping[str, Any]:
+    if value in _PLACEHOLDERS:
+        raise without_contents([span], NO_ARGUMENTS)
     if isinstance(value, str) and value.strip():
         try:
             value = parse_value(value)
         except ValueError as error:
             message = f"The arguments of a tool call are not JSON: {error}."
-            hint = "An exporter may have shortened them (`OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT`)."
-            raise UnusableConversation(span.place, message, hint) from error
+            raise UnusableConversation(span.place, message, SHORTENED) from error
     if not isinstance(value or {}, Mapping):
         raise UnusableConversation(span.place, "The tool call has no name, or its arguments are not an object.")
     return dict(value or {})

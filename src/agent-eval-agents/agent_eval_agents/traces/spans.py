@@ -11,6 +11,11 @@ from typing import Any
 from agent_eval_agents.traces.place import Place, UnusableConversation
 from agent_eval_scoring.evalset.json import parse_value
 
+SHORTENED = (
+    "An exporter may have shortened it (`OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT`, `OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT`)."
+)
+_BEGINNINGS = ('{"', '[{"', '[["')
+"""Of texts that are JSON, whole or cut."""
 Event = tuple[str, Mapping[str, Any]]
 """A span event, or a log record of the span: its name, and its attributes with those of its body."""
 
@@ -42,9 +47,18 @@ class Span:
         return next((value for value in values if isinstance(value, str) and value), None)
 
     def value(self, *keys: str) -> Any:
-        """The first of these attributes, parsed if it is JSON in a text, else as it is; None without any."""
-        value = next((self.attributes[key] for key in keys if self.attributes.get(key) is not None), None)
-        return parsed(value)
+        """The first of these attributes, parsed if it is JSON in a text, else as it is; None without any.
+
+        Raises:
+            UnusableConversation: It is JSON that was cut.
+        """
+        key = next((key for key in keys if self.attributes.get(key) is not None), None)
+        return None if key is None else self.whole(key, self.attributes[key])
+
+    def whole(self, key: str, value: Any) -> Any:
+        """A value, parsed as by `value`."""
+        found = parsed(value)
+        return self.json(key, value) if isinstance(found, str) and found.startswith(_BEGINNINGS) else found
 
     def json(self, key: str, value: Any = None) -> Any:
         """An attribute that must be JSON if it is a text.
@@ -59,11 +73,7 @@ class Span:
             return parse_value(value)
         except ValueError as error:
             message = f"The attribute `{key}` is not JSON: {error}."
-            hint = (
-                "An exporter may have shortened it (`OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT`, "
-                "`OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT`)."
-            )
-            raise UnusableConversation(self.place, message, hint) from error
+            raise UnusableConversation(self.place, message, SHORTENED) from error
 
 
 _DEEPEST = 500

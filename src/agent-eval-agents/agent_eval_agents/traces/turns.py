@@ -191,7 +191,7 @@ def _collect_calls(turn: SpanTurn, models: Sequence[_Model]) -> list[Call]:
     for model in models:
         _, since = last_user(model.said)
         earlier = [call for message in since for call in message.calls]
-        asked = [call for message in model.answered for call in message.calls]
+        asked = [call for message in model.answered for call in message.calls if not _is_output(call, turn)]
         missing = Counter(call.key for call in earlier) - counted
         for call in earlier:
             if missing[call.key] > 0:
@@ -208,6 +208,11 @@ def _collect_calls(turn: SpanTurn, models: Sequence[_Model]) -> list[Call]:
     if any(call.args is None for call in every):
         raise without_contents(turn.spans, NO_ARGUMENTS)
     return extra
+
+
+def _is_output(call: Call, turn: SpanTurn) -> bool:
+    """Whether it is how Pydantic AI gets a structured answer, and no call of a tool."""
+    return call.name.startswith("final_result") and "final_result" in turn.root.attributes
 
 
 def _respond(calls: Sequence[Call], responses: Sequence[Any]) -> None:
