@@ -68,13 +68,15 @@ class Row:
     """Of these, with the advice."""
     red: int
     """Stored runs that passed before and do not with the advice."""
-    ratio: float
-    """CPU of the survey, in scorings of the same runs."""
+    scoring: float
+    """CPU seconds of scoring the runs once."""
+    survey: float
+    """CPU seconds of the mutants and the advice."""
 
     def __str__(self) -> str:
         share = f"{self.killed / self.missed:.0%}" if self.missed else "-"
         cells = (self.runs, self.mutants, f"{self.missed} ({self.missed / max(self.mutants, 1):.0%})", share, self.red)
-        return f"| {self.name} | {' | '.join(map(str, cells))} | {self.ratio:.1f} |"
+        return f"| {self.name} | {' | '.join(map(str, cells))} | {self.survey / self.scoring:.1f} |"
 
 
 def agent_eval(root: Path, *arguments: str, codes: Sequence[int] = (0,)) -> str:
@@ -93,7 +95,7 @@ def statuses(root: Path) -> dict[str, str]:
 
 def measured(root: Path, name: str, seed: int, *, show: bool) -> Row:
     """Measures the suite of a repository whose results are stored, and changes its configs by the advice."""
-    ratio = asyncio.run(_ratio(root, seed))
+    scoring, survey_time = asyncio.run(_seconds(root, seed))
     green = statuses(root)
     first = json.loads(agent_eval(root, "mutate", "--format", "json", "--apply", "--seed", str(seed)))
     recorded = root / "recorded"
@@ -121,7 +123,8 @@ def measured(root: Path, name: str, seed: int, *, show: bool) -> Row:
         missed=len(missed),
         killed=sum(after.get(_key(mutant)) == "killed" for mutant in missed),
         red=len(red),
-        ratio=ratio,
+        scoring=scoring,
+        survey=survey_time,
     )
 
 
@@ -133,7 +136,7 @@ def _key(mutant: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(mutant[name] for name in ("case_id", "turn", "kind", "old", "new"))
 
 
-async def _ratio(root: Path, seed: int) -> float:
+async def _seconds(root: Path, seed: int) -> tuple[float, float]:
     settings, _ = read_settings(root)
     suite = load(settings)
     rules = Rules(policy=PolicyReader(settings.policy), tool_args=settings.tool_args)
@@ -144,16 +147,17 @@ async def _ratio(root: Path, seed: int) -> float:
     plan = make_plan(suite.files, {file.path: "" for file in suite.files}, {}, 1)
     planned = {case.case_id: case for case in plan.cases}
     subjects = [subject for subject in subjects if subject.case_id in planned]
-    for _ in range(2):  # The first reads tables and builds models.
-        once = time.process_time()
+    scoring, surveys = [], []
+    for _ in range(4):  # The first reads tables and builds models.
+        begun = time.process_time()
         for subject in subjects:
             for run in subject.runs:
                 await report_run(planned[subject.case_id], run)
-        once = time.process_time() - once
+        scoring.append(time.process_time() - begun)
+        begun = time.process_time()
         await survey(subjects, suite, rules, root, seed, left_out)
-    begun = time.process_time()
-    await survey(subjects, suite, rules, root, seed, left_out)
-    return (time.process_time() - begun) / once
+        surveys.append(time.process_time() - begun)
+    return min(scoring), min(surveys)
 
 
 def six_agents(folder: Path, seed: int) -> Iterator[tuple[str, Path]]:
@@ -227,10 +231,11 @@ def main() -> int:
         missed=sum(row.missed for row in rows),
         killed=sum(row.killed for row in rows),
         red=sum(row.red for row in rows),
-        ratio=max(row.ratio for row in rows),
+        scoring=sum(row.scoring for row in rows),
+        survey=sum(row.survey for row in rows),
     )
     print(total)
-    met = total.killed >= GOAL_KILLED * total.missed and not total.red and total.ratio <= GOAL_TIME
+    met = total.killed >= GOAL_KILLED * total.missed and not total.red and total.survey <= GOAL_TIME * total.scoring
     print(f"Goals: {GOAL_KILLED:.0%} killed, none red, {GOAL_TIME} times: {'met' if met else 'MISSED'}")
     return 0 if met else 1
 

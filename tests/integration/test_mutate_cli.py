@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from dataset_samples import POOL, asked, project
 from fake_gemini import FakeGemini
 from gate_runs import AGENT_EVAL, Repository, eval_case
 from golden_files import check
@@ -207,3 +208,23 @@ def test_mutate__configs_that_it_does_not_write(repository: Repository) -> None:
     )
     repository.write({"evals/b.evalset.json": {"eval_set_id": "b", "eval_cases": [CASES[1]]}})
     assert {each.unchecked for each in Shell(repository).report().advice} == {1}
+
+
+def test_mutate__a_dataset_of_agents_cli(repository: Repository) -> None:
+    """Its functions run in the agent's environment only: what other criteria pass, they may notice."""
+    repository.agent("cinema")
+    repository.write({"agents-cli-manifest.yaml": 'name: "x"\nagent_directory: "cinema"\n'})
+    dataset = {"eval_cases": [asked("price", "The price?", "Ten euros.")]}
+    project(repository.root, dataset, POOL, {"count": 1})
+    repository.gate("run", code=0)
+    [left_out] = Shell(repository).report(code=3).left_out
+    assert left_out.why == "has no criterion with a threshold that needs neither a judge (--judges) nor the agent"
+    project(repository.root, dataset, POOL, {"count": 1, "response_match_score": 0.1})
+    repository.gate("run", code=0)
+    report = Shell(repository).report()
+    assert {each.kind: each.outcome for each in report.mutants} == {
+        "number": "undecided",
+        "apology": "killed",
+        "empty": "killed",
+    }
+    assert report.not_scored == {"count": 1} and report.advice == []

@@ -76,8 +76,8 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         io.print_result(report.model_dump_json(indent=2))
     elif written:
         io.print_result(harmless(f"Written: {', '.join(written)}"))
-    elif changes and not asks:
-        io.print_result("--apply writes this." if chosen else "Add --apply to write this.")
+    elif any(change.config.writable for change in changes) and not asks:
+        io.print_result("Add --apply to write this.")
     score = report.total.score
     if score is None:
         return NOTHING if not report.mutants or arguments.min_score is not None else 0

@@ -175,6 +175,7 @@ def _advice(report: MutationReport) -> Iterator[str]:
     for place, each in enumerate(report.advice):
         if not place or report.advice[place - 1].config != each.config:
             others = f"; {plural(each.unchecked, 'other case')} not checked" if each.unchecked else ""
+            others += "" if each.writable else "; write it by hand: it has no `criteria` in JSON"
             yield harmless(f"  {each.config} (green today and then: {plural(each.good_runs, 'stored run')}{others})")
         now = "" if each.before is None else f", now {json.dumps(each.before, ensure_ascii=False)}"
         new = json.dumps(each.after, ensure_ascii=False)

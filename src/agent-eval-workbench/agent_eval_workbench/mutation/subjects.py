@@ -181,7 +181,9 @@ def find_subjects(
                 )
                 continue
             why = (
-                "has only criteria that need a judge (--judges) or the agent" if runs else "has no complete stored run"
+                "has no criterion with a threshold that needs neither a judge (--judges) nor the agent"
+                if runs
+                else "has no complete stored run"
             )
         left_out.append(LeftOut(name=report.case_id, why=why))
 
