@@ -20,8 +20,6 @@ from typing import IO, TYPE_CHECKING
 from agent_eval_agents.driver import Driver
 from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
 from agent_eval_agents.traces import Place, UnusableConversation
-from agent_eval_agents.traces.files import trace_files
-from agent_eval_agents.traces.matching import HINT, TracedRuns, ambiguities, read_traces, trace_ids
 from agent_eval_scoring.core.content import Content, text_of
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.files import MAX_RESULTS, read_lines, read_regular
@@ -33,6 +31,7 @@ from agent_eval_scoring.core.text import first_line, plural, shorten
 from agent_eval_scoring.evalset.models import EvalCase, LoadedFile
 
 if TYPE_CHECKING:
+    from agent_eval_agents.traces.matching import TracedRuns
     from agent_eval_scoring.evalset.adk_results import AdkCaseResult, AdkSetResult
     from agent_eval_scoring.evalset.json import Document
 
@@ -297,6 +296,8 @@ def _check_traces(
     recording: str, traces: TracedRuns, file: LoadedFile, files: Sequence[LoadedFile], runs: int | None
 ) -> Iterator[Problem]:
     """An error for each case that shares a conversation with another one, a warning about conversations without use."""
+    from agent_eval_agents.traces.matching import HINT, ambiguities, trace_ids
+
     every = {f"{one.path}:{case.eval_id}": (case.eval_id, case.user_texts) for one in files for case in one.cases}
     own = {case_id: case for case_id, case in every.items() if case_id.startswith(f"{file.path}:")}
     for case_id, reason in ambiguities(traces, every):
@@ -342,6 +343,8 @@ def _turns(data: bytes) -> list[Invocation]:
 
 def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     """See `Driver.refuse`."""
+    from agent_eval_agents.traces.files import trace_files
+
     path = root / source
     if source and (path.is_file() or (path / RECORDINGS).is_file() or (path.is_dir() and trace_files(path))):
         return None
@@ -400,6 +403,8 @@ def traces_of(path: Path, name: str) -> TracedRuns | None:
     Raises:
         UnusableRecording: They can't be read.
     """
+    from agent_eval_agents.traces.matching import read_traces
+
     try:
         traces = read_traces(path, name)
     except UnusableConversation as error:
