@@ -67,8 +67,10 @@ def rome(trace: str, *, answer: str = "Warm.", start: int = 10, **attributes: st
 OTHER = {**ROME, "eval_id": "rome_2"}
 TWO = [*rome("t1"), *rome("t2", start=90, answer="Cold.")]
 FAILED = {**span("agent", gen_ai__operation__name="invoke_agent", session__id="rome"), "status": {"code": 2}}
+WITHOUT_ID = [{**one, "status": {"code": 2, "message": "boom"}} for one in rome("t1")[:1]] + rome("t1")[1:2]
 SITUATIONS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]] = {
     "matched by the first message": (rome("t1"), [ROME], []),
+    "an exception, known by its first message": (WITHOUT_ID, [ROME], []),
     "a wrong answer": (rome("t1", answer="Cold."), [ROME], []),
     "matched by an attribute, whatever else was asked": (
         [*rome("t1", answer="No."), *rome("t2", start=90, agent_eval__case__id="rome")], [ROME], []),

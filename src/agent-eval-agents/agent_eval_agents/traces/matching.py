@@ -14,6 +14,7 @@ from agent_eval_agents.traces.conversations import TracedConversation, conversat
 from agent_eval_agents.traces.files import LARGEST, trace_files, trace_values
 from agent_eval_agents.traces.place import UnusableConversation
 from agent_eval_agents.traces.spans import spans_of
+from agent_eval_agents.traces.turns import asked
 from agent_eval_scoring.core.content import text_of
 from agent_eval_scoring.core.problem import docs_page
 from agent_eval_scoring.core.recording import RunError
@@ -107,6 +108,8 @@ def _run(conversation: TracedConversation) -> TracedRun:
     }
     try:
         turns, raised = conversation.read()
+        said = [text_of(turn.user_content).strip() for turn in turns]
+        said += [asked(conversation.turns[len(turns)]).strip()] if raised is not None else []
     except UnusableConversation as error:
         where = f"{error.place.file}:{error.place.line}: " if error.place.line else ""
         return TracedRun(**facts, said=(), content=b"", unusable=(f"{where}{error}".rstrip("."), error.hint or ""))
@@ -118,7 +121,6 @@ def _run(conversation: TracedConversation) -> TracedRun:
         "turns": [turn.model_dump(mode="json", exclude_none=True) for turn in turns],
         "error": None if failed is None else failed.model_dump(mode="json", exclude_none=True),
     }
-    said = [text_of(turn.user_content).strip() for turn in turns]
     shows_calls = all(turn.shows_calls for turn in conversation.turns)
     return TracedRun(**facts, said=said, content=json.dumps(content).encode(), shows_calls=shows_calls)
 

@@ -124,9 +124,7 @@ def read_turn(turn: SpanTurn) -> Invocation:
         # The spans of models have no contents, or there are none, e.g. of a remote agent.
         models = [_Model(span, inputs(span), outputs(span)) for span in turn.spans if not is_tool(span)]
         models = [model for model in models if model.answered][:1]
-    user = last_user(root_input(turn.root))[0] or next(
-        (text for model in models if (text := last_user(model.said)[0])), ""
-    )
+    user = _user(turn, models)
     answer = next((message.text for message in reversed(root_output(turn.root)) if _answers(message)), "")
     extra = _collect_calls(turn, models)
     events = [event for model in models for event in _events(turn, model)]
@@ -142,6 +140,16 @@ def read_turn(turn: SpanTurn) -> Invocation:
         raise without_contents(turn.spans, "The trace does not contain what the user and the agent said.")
     facts = TurnFacts(started_at=root.start / 1e9, duration=max(root.end - root.start, 0) / 1e9)
     return to_invocation(events, user_message(user), facts)
+
+
+def asked(turn: SpanTurn) -> str:
+    """What the user said in a turn that may have no answer; "" if the spans don't have it."""
+    return _user(turn, _models(turn))
+
+
+def _user(turn: SpanTurn, models: Sequence[_Model]) -> str:
+    said = (last_user(model.said)[0] for model in models)
+    return last_user(root_input(turn.root))[0] or next(filter(None, said), "")
 
 
 def _answers(message: Message) -> bool:
