@@ -588,6 +588,7 @@ def test_docs__the_numbers_in_the_text_are_the_codes() -> None:
         f"after {', '.join(map(str, sequential._BATCHES[1:]))} and at most 15 fresh runs",
         f"at least {families.SEEN_AGAIN:g} without the runs",
         f"it would fail for {families.CHECK_RUNS} times",
+        f"runs {families.FULL_BASE} times instead of {families.CHECK_RUNS} ({_decide._EACH_OF_SUITE} times if the",
         f"the newest {['five'][families._NEWEST - 5]} records",
         f"fewer than {suspects.THIN_BASE} stored runs",
         f"fewer than {families.FULL_BASE} stored runs gets fresh runs",

@@ -412,6 +412,11 @@ GAMES = {
     "again, and nothing fails now": again("1" * 16, "0000"),
     # As if someone had made it up: this attempt's own runs decide.
     "again, after a hundred passes": again(f"0{FAILS_MOSTLY}", f"0{'1' * 100}"),
+    # The first attempt's two base runs passed by luck: two are too few to tell a bad day, which each attempt meets.
+    "again, on a day on which the base fails as well": (
+        *(again("0", "0000")[0], lambda _, name: NO if name == "odd" else YES),
+        *(DEFAULT, RUNS_BASE),
+    ),
     "again, without the results of the first attempt": again(f"1{FAILS_MOSTLY}", careful=True),
     "a blocked case without stored runs": ([LOST], always(NO), DEFAULT, UNLIMITED),
     **{f"{broken} broken, down on the base": with_broken(broken, DOWN) for broken in (1, 12)},

@@ -322,25 +322,28 @@ def _detectable(family: stats.Family, pairs: Sequence[tuple[Sequence[float], Seq
 
 DIFFERS = 0.02
 """Significance level of the check. A false alarm costs runs and some power, never a wrong verdict."""
+_EACH_OF_SUITE = 2 * stats.CHECK_RUNS
+"""Most base runs of each case of a check that every case runs for."""
 CHECKED_CASES = 8
 """Most cases of a check of a constant error."""
 
 
-def runs_to_check(families: Sequence[stats.Family]) -> dict[str, int]:
-    """Base runs that the check still needs, by case id."""
+def runs_to_check(families: Sequence[stats.Family], each: int) -> dict[str, int]:
+    """Base runs that the check still needs, by case id, if it needs so many of each case that got worse."""
     missing: dict[str, int] = {}
     for family in _findings(families):
         suite = family.suite_p is not None and family.suite_p <= family.level
-        for index in family.named or (not suite and got_worse(family)) or range(len(family.series)):
-            if count := missing_runs(family, index):
+        worse = family.named or (not suite and got_worse(family))
+        for index in worse or range(len(family.series)):
+            if count := missing_runs(family, index, each if worse else min(each, _EACH_OF_SUITE)):
                 missing[family.case_ids[index]] = max(count, missing.get(family.case_ids[index], 0))
     return missing
 
 
-def missing_runs(family: stats.Family, index: int) -> int:
+def missing_runs(family: stats.Family, index: int, each: int = stats.CHECK_RUNS) -> int:
     """Base runs of today that the check of one case still needs."""
     series = family.series[index]
-    return max(stats.CHECK_RUNS - len(series.base_confirm), 0) if series.base else 0
+    return max(each - len(series.base_confirm), 0) if series.base else 0
 
 
 def got_worse(family: stats.Family) -> list[int]:
@@ -348,12 +351,12 @@ def got_worse(family: stats.Family) -> list[int]:
     return [suspect.index for suspect in family.suspects if not family.binary or suspect.e_value() > 1]
 
 
-def differs(families: Sequence[stats.Family]) -> bool:
-    """Whether the base runs of today are lower than the stored ones in a metric that got worse."""
+def differs(families: Sequence[stats.Family], each: int) -> bool:
+    """Whether the base runs of today, at most so many a case, are lower than the stored ones in what got worse."""
     for family in _findings(families):
         # Every case with base runs, so that naming another case does not change the result; but for those that broke on
         # the base: they are compared with what it is now, and say nothing about the others' day.
-        fresh = [() if family.fails_on_base(each) else each.base_confirm[: stats.CHECK_RUNS] for each in family.series]
+        fresh = [() if family.fails_on_base(case) else case.base_confirm[:each] for case in family.series]
         stored = [series.base for series in family.series]
         p_value = family.suite_test(list(zip(fresh, stored, strict=True)))
         if p_value is not None and p_value <= DIFFERS:
