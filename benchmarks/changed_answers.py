@@ -36,7 +36,7 @@ from test_gate_cause_places import code_between
 from agent_eval.gate.agent_diff import Diff, diff_of
 from agent_eval.gate.causes import CaseRuns
 from agent_eval.gate.changed_answers import changed_answers
-from agent_eval.pipeline._agents import is_read
+from agent_eval.pipeline._agents import is_documentation, is_read
 from agent_eval.pipeline._facts import MOST_CASES, RUNS
 from agent_eval_results import AgentFacts, AgentTree, Place, ToolFacts
 from agent_eval_results.report.phrases import changed_lines
@@ -134,7 +134,7 @@ def diff(base: Files, head: Files) -> Diff:
     ]
     place = Place(file=f"{agent}/agent.py", symbol="root_agent")
     tree = AgentTree(agent=agent, agents=[AgentFacts(name="home", tools=places, places=[place])])
-    return diff_of(code, tree, is_read)
+    return diff_of(code, tree, is_read, is_documentation=is_documentation)
 
 
 # -- noise

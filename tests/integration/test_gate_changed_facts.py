@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from adk_envs import FIXTURES
@@ -98,3 +100,47 @@ def test_changed_facts__what_media_say_of_a_case_that_passes_and_blocks(reposito
     assert junit.count("<failure") == 1 and "answers differently from main" in junit
     assert done.report.outcome is not None
     assert done.report.outcome.headline.message == "Failed: 1 regression vs. main (q2)"
+
+
+def test_changed_facts__a_base_without_recordings_is_none_that_answers_alike(
+    repository: Repository, sales: Repo
+) -> None:
+    sales.commit({"agent-eval.toml": BLOCK, "sales/agent.py": AGENT.format(second=150)})
+    done = repository.gate("run", code=0)
+    (repository.root / "base").mkdir()
+    shutil.copy(done.output / "results.json", repository.root / "base")
+    sales.commit({})
+    sales.branch("change")
+    sales.commit({"sales/agent.py": AGENT.format(second=0)})
+    done = repository.gate("run", "--baseline", "file:base/results.json", "--base-ref", "main", code=3)
+    assert [(reason.code, reason.data["phrase"]) for reason in done.report.reasons] == [
+        ("facts-open", "facts-not-recorded")
+    ]
+    assert "compare with recorded answers: `baseline: rerun`" in " ".join(done.out.split())
+    sales.git("checkout", "-q", "main")
+    sales.branch("docs")
+    sales.commit({"README.md": "# Sales\n"})
+    repository.gate("run", "--baseline", "file:base/results.json", "--base-ref", "main", code=0)
+
+
+SECOND = "SECOND = int(Path(__file__).parents[{up}].joinpath({file!r}).read_text().split()[-1])"
+READS = AGENT.replace("SALES = {{", f"{SECOND}\nSALES = {{{{")
+PLACES = [(1, "docs/sales.md", "."), (1, "SALES.md", "."), (2, "libs/sales.txt", "bot")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("up", "file", "root"), PLACES)
+def test_changed_facts__of_agents_that_answer_from_documents_or_from_elsewhere(
+    repository: Repository, sales: Repo, up: int, file: str, root: str
+) -> None:
+    if root != ".":
+        (repository.root / root).mkdir()
+        for name in ("sales", "scripted_model.py", ".gitignore"):
+            shutil.move(repository.root / name, repository.root / root / name)
+    agent = "from pathlib import Path\n" + READS.format(second="SECOND", up=up, file=file)
+    sales.commit({f"{root}/agent-eval.toml": BLOCK, f"{root}/sales/agent.py": agent, file: "Sales of Q2 were 150"})
+    sales.branch("change")
+    sales.commit({file: "Sales of Q2 were 0"})
+    started = replace(repository, root=repository.root / root)
+    done = started.gate("run", "--baseline", "rerun", "--base-ref", "main", code=1)
+    assert done.report.blocking == ["sales/sales.evalset.json:q2"]

@@ -34,6 +34,7 @@ NAMES = (
     *("", "gemnini-2.5-flash", "unknown/model", "openai/", "/gpt-5", "claude-4", "gemini-2.5-flash/../../x"),
     *("anthropic/claude-5", "bedrock/anthropic.claude-5", "bedrock/converse/us.anthropic.claude-5-v1:0"),
     *("bedrock/amazon.nova-pro-v1:0", "bedrock/arn:aws:bedrock:eu-west-1:1:inference-profile/x", "anthropic/"),
+    *("bedrock/us-west-2/anthropic.claude-3-haiku", "vertex_ai/claude-3-5-sonnet@20240620"),
     *("projects/p/locations/l/publishers/anthropic/models/claude-4", "projects/p/models/m", "vertex_ai_evaluation/x"),
 )
 

@@ -22,7 +22,7 @@ BLOCK = PolicyEntry(changed_facts="block")
 class Runs:
     """What `Confirmation` is to these functions: it makes runs, of which some cases get a result."""
 
-    no_more: str = "limit"
+    is_recorded: bool = False
     results: Sequence[str] | None = None
     """None: every case that is asked gets one."""
     asked: list[str] = field(default_factory=list)
@@ -56,8 +56,7 @@ def replayed(name: str) -> CaseReport:
         pytest.param(Runs(), "a b", "a", "", None, "a", id="it goes"),
         pytest.param(Runs(results=()), "a b", "a", "a", ("inconclusive", ""), "a", id="no fresh result"),
         pytest.param(Runs(results=("b",)), "a b", "a b", "b", ("failed", "b"), "a b", id="one has none"),
-        pytest.param(Runs(no_more="recorded"), "a b", "a", "a", ("failed", "a"), "", id="recorded answers"),
-        pytest.param(Runs(no_more="thresholds"), "a b", "a", "a", ("failed", "a"), "a", id="by thresholds"),
+        pytest.param(Runs(is_recorded=True), "a b", "a", "a", ("failed", "a"), "", id="recorded answers"),
         pytest.param(Runs(), "a R", "R", "R", ("failed", "R"), "", id="a replayed case"),
         pytest.param(Runs(), "a b c d e f g h i j k l", "a l", "l", ("failed", "l"), "a l", id="of many"),
     ],
@@ -77,13 +76,38 @@ async def test_facts__what_blocks(
     assert [(each.word, each.blocking) for each in decisions] == [("worse", True)] * blocks
 
 
-async def test_facts__so_many_cases_are_run_again_at_most() -> None:
-    names = [f"c{number}" for number in range(3 * MOST_CASES)]
-    runs, found = Runs(), [answer(name) for name in names]
+NAMES = [f"c{number}" for number in range(3 * MOST_CASES)]
+
+
+async def test_facts__so_many_cases_are_run_again_at_once() -> None:
+    runs, found = Runs(), [answer(name) for name in NAMES]
     verdict, _ = await decide_on_facts(
-        cast(Confirmation, runs), [case(name, "passed") for name in names], lambda: list(found)
+        cast(Confirmation, runs), [case(name, "passed") for name in NAMES], lambda: list(found)
     )
     assert len(runs.asked) == MOST_CASES and verdict is not None and len(verdict.blocking) == MOST_CASES
+
+
+async def test_facts__where_the_first_cases_were_chance_the_next_ones_are_run_again() -> None:
+    runs = Runs()
+
+    def changed() -> list[ChangedAnswer]:
+        return [answer(name) for name in NAMES if name == NAMES[-1] or case(name, "passed").case_id not in runs.asked]
+
+    verdict, _ = await decide_on_facts(cast(Confirmation, runs), [case(name, "passed") for name in NAMES], changed)
+    assert len(runs.asked) == len(NAMES)
+    assert verdict is not None and [each.partition(":")[2] for each in verdict.blocking] == [NAMES[-1]]
+
+
+async def test_facts__what_the_base_branch_has_not_recorded_stays_open() -> None:
+    unread = ["home.test.json:a"]
+    verdict, _ = await decide_on_facts(cast(Confirmation, Runs()), [case("a", "passed")], list, unread)
+    assert verdict is not None and verdict.value == "inconclusive"
+    assert [(reason.code, reason.data["phrase"]) for reason in verdict.reasons] == [
+        ("facts-open", "facts-not-recorded")
+    ]
+    shown = [answer("b")]
+    verdict, _ = await decide_on_facts(cast(Confirmation, Runs()), [case("b", "passed")], lambda: shown, unread)
+    assert verdict is not None and verdict.value == "failed", "what is known decides"
 
 
 def test_held_cases__are_those_that_can_be_compared_and_may_block() -> None:

@@ -186,12 +186,13 @@ class Git:
                 hint="Check out with `fetch-depth: 0`, or let this step have the token (`github-token`).",
             ) from None
 
-    def differing(self, commit: str, *, new: tuple[str, ...] = ("",)) -> list[str]:
+    def differing(self, commit: str, *, new: tuple[str, ...] = ("",), inside: bool = True) -> list[str]:
         """The files below `prefix`, and relative to it, that differ from a commit.
 
         Args:
             commit: A sha.
             new: The ends of names of files that count although git does not know them, and does not ignore them.
+            inside: False: the files outside of `prefix` instead, relative to `top`.
         """
         options = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
         names = self.run("diff", *options, checked(commit), "--").split(b"\0")
@@ -200,7 +201,8 @@ class Git:
             others = self.run(*listing, cwd=self.top / self.prefix).split(b"\0")
             names += [name for name in others if name.endswith(tuple(map(os.fsencode, new)))]
         prefix = "" if self.prefix == PurePosixPath() else f"{self.prefix}/"
-        return [name.removeprefix(prefix) for name in map(os.fsdecode, names) if name and name.startswith(prefix)]
+        found = [name for name in map(os.fsdecode, names) if name and name.startswith(prefix) is inside]
+        return [name.removeprefix(prefix) for name in found] if inside else found
 
     def add_worktree(self, path: Path, commit: str) -> None:
         """Checks out a commit into a new directory, with a detached HEAD."""

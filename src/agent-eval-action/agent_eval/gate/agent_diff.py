@@ -28,6 +28,11 @@ class Diff:
     edits: Sequence[tuple[Set[str], Set[str]]] = ()
     """The words that go and that come in each of its edits."""
 
+    @property
+    def is_any(self) -> bool:
+        """Whether it changes anything that an agent may read."""
+        return bool(self.agent or self.tools or self.edits)
+
     def explains(self, before: str | None, after: str | None) -> bool:
         """Whether one edit replaces the words of the one, in which they differ, by those of the other; where only one
         of both is known, whether it has these words, if they are not too common.
@@ -45,20 +50,31 @@ def words_of(lines: Iterable[str]) -> Counter[str]:
     return Counter(f"{float(word):g}" if word.replace(".", "", 1).isdecimal() else word for word in found)
 
 
-def diff_of(code: HeadCode, tree: AgentTree | None, is_read: Callable[[str], bool] = lambda _: True) -> Diff:
+def diff_of(
+    code: HeadCode,
+    tree: AgentTree | None,
+    is_read: Callable[[str], bool] = lambda _: True,
+    *,
+    is_documentation: Callable[[str], bool] = lambda _: False,
+    others: Iterable[tuple[str, str]] = (),
+) -> Diff:
     """What a pull request changes.
 
     Args:
         code: The code of these agents, with changed lines of code.
         tree: The agent; None if nothing is known of it.
         is_read: Whether an agent may read a file.
+        is_documentation: Whether a file is rather for people. Agents answer from such files, too, so that its words
+            explain what is said otherwise; but a change of it alone does not make an agent another one.
+        others: Texts before and after of changed files elsewhere in the repository, which are looked at in that way.
     """
     files = [file for file in code.changed_files or () if is_read(file)]
-    found = [edit for file in files for edit in edits(*(text or "" for text in code.texts(file)))]
+    texts = [*(code.texts(file) for file in files), *others]
+    found = [edit for before, after in texts for edit in edits(before or "", after or "")]
     sides = [(words_of(edit.old), words_of(edit.new)) for edit in found]
     words = [({*(old - new)}, {*(new - old)}) for old, new in sides]
     if code.changed_files is None or tree is None:
-        return Diff(agent=code.changed_files is None or bool(files), edits=words)
+        return Diff(agent=code.changed_files is None or not all(map(is_documentation, files)), edits=words)
     sources = code.sources(tree.agent)
     tools = [(tool.name, code.code_of(tree, tool.name, agent)) for agent in tree.agents for tool in agent.tools]
     start = [each for agent in tree.agents for place in agent.places for each in definitions(sources, place)]
@@ -70,7 +86,7 @@ def diff_of(code: HeadCode, tree: AgentTree | None, is_read: Callable[[str], boo
         owners = {name for name, own in tools if file in code.named_files(own)}
         changed |= owners
         if not file.endswith(".py") or (lines := code.changed(file)) is None:
-            is_other |= not owners
+            is_other |= not (owners or is_documentation(file))
             continue
         text = lines_of(code.texts(file)[1] or "")
         here = [(place, name) for place, name in used if place.file == file]

@@ -124,7 +124,7 @@ def changed_answers(
         agent = agent_of(case.file)
         diff = diff_of(agent)
         # An agent that the pull request does not touch can only differ by chance.
-        if not (diff.agent or diff.tools or diff.edits):
+        if not diff.is_any:
             continue
         recorded = runs_of(case.case_id)
         head, base = _turns(recorded.head), _turns(recorded.base)

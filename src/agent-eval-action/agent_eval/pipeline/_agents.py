@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
+import os
 import re
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.baseline import Git, GitError
@@ -26,8 +28,12 @@ _LOG = logging.getLogger(__name__)
 _MAX_BYTES = 1_000_000
 """Of a file of the repository that is compared."""
 _LONGEST_ARGUMENT = 200
-_UNREAD = re.compile(r"\.github/|docs/|[^/]*\.md$|agent-eval\.toml$|LICENSE")
+_UNREAD = re.compile(r"\.github/|agent-eval\.toml$|LICENSE|(README|CHANGELOG|CONTRIBUTING|SECURITY)[^/]*$")
 """Files that no agent reads."""
+_DOCUMENTATION = re.compile(r"docs/|[^/]*\.md$")
+"""Files for people, from which some agents answer."""
+_MOST_OTHERS = 200
+_EVALS = (".test.json", ".evalset.json", "test_config.json", "eval_config.json", ".tape.json")
 _INSTRUCTIONS = frozenset({"instruction", "global_instruction", "static_instruction"})
 
 
@@ -225,12 +231,25 @@ def diffs_of(report: RunReport, ci: CIContext, root: Path) -> Callable[[str], Di
     """
     from agent_eval.gate.agent_diff import diff_of
 
-    code = _head_code(_base_commit(report, ci), ci, root, apart=True)
+    commit = _base_commit(report, ci)
+    code = _head_code(commit, ci, root, apart=True)
     trees = {tree.agent: tree for tree in report.agents}
     evals = {name for file in report.files for name in (file.file, file.config)}
+    others = _Difference(ci.git, commit, root).others() if commit is not None and isinstance(ci.git, Git) else []
     return functools.cache(
-        lambda agent: diff_of(code, trees.get(agent), lambda file: file not in evals and is_read(file))
+        lambda agent: diff_of(
+            code,
+            trees.get(agent),
+            lambda file: file not in evals and is_read(file),
+            is_documentation=is_documentation,
+            others=others,
+        )
     )
+
+
+def is_documentation(file: str) -> bool:
+    """Whether a file is rather for people than for agents."""
+    return _DOCUMENTATION.match(file) is not None
 
 
 def is_read(file: str) -> bool:
@@ -311,8 +330,22 @@ class _Difference:
             self._texts[file] = base, _read(self._root, file)
         return self._texts[file]
 
+    def others(self) -> list[tuple[str, str]]:
+        """The texts in the commit and in the checkout of changed files outside of the root, without eval files."""
+        try:
+            names = self._git.differing(self._commit, new=(), inside=False)
+        except GitError:
+            return []
+        names = [name for name in names if is_read(name) and not name.endswith(_EVALS)][:_MOST_OTHERS]
+        top, up = self._git.top, os.path.relpath(self._git.top, self._git.top / self._git.prefix)
+        found = []
+        for name in names:
+            with contextlib.suppress(GitError, UnicodeDecodeError):
+                found.append((self._base(f"{up}/{name}") or "", _read(top, name) or ""))
+        return found
+
     def _base(self, file: str) -> str | None:
-        entry = self._git.entry(self._commit, self._git.prefix / file)
+        entry = self._git.entry(self._commit, PurePosixPath(os.path.normpath(self._git.prefix / file)))
         if entry is None:
             return None
         if entry.size is None or entry.size > _MAX_BYTES:

@@ -149,6 +149,29 @@ def changed_in(
         return changed_answers(cases, runs_of, lambda file: agents.get(file, ""), diff_of)
 
 
+def unrecorded_in(
+    report: RunReport,
+    cases: Sequence[CaseReport],
+    plan: Plan,
+    recording_of: Callable[[str], Recording | None],
+    base: Base,
+    output: Path,
+    diff_of: Callable[[str], Diff],
+    today: Callable[[str], list[Recording]] | None = None,
+) -> list[str]:
+    """The ids of those of these cases that can't be compared, because the base branch's runs of them were not recorded;
+    without those whose agent the pull request leaves as it is. See `changed_in`.
+    """
+    agents = {file.file: file.agent for file in report.files}
+    with contextlib.ExitStack() as stack:
+        runs_of = _runs_of(report, plan, recording_of, base, output, stack, today)
+        return [
+            case.case_id
+            for case in cases
+            if diff_of(agents.get(case.file, "")).is_any and not any(True for _ in runs_of(case.case_id).base)
+        ]
+
+
 def toolset_warnings(report: RunReport) -> list[str]:
     """A sentence for each toolset without which agents ran: google-adk only logs that it raised."""
     from agent_eval_results.report.phrases import say

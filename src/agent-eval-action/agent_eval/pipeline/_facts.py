@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_eval.gate.policy import PolicyReader
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent_eval_results.data.comparison import ChangedAnswer
 
 RUNS, MOST_CASES = 2, 10
-"""Runs of each side that show whether a difference stays, and of how many cases: one of them is enough to block."""
+"""Runs of each side that show whether a difference stays, and of how many cases at a time."""
 
 
 def held_cases(confirmation: Confirmation) -> list[CaseReport]:
@@ -38,24 +38,27 @@ async def hold_to_facts(confirmation: Confirmation, base: Base) -> tuple[Verdict
         base: The base branch's results.
     """
     from agent_eval.pipeline._agents import diffs_of
-    from agent_eval.pipeline._causes import changed_in
+    from agent_eval.pipeline._causes import changed_in, unrecorded_in
 
     if not (held := held_cases(confirmation)):
         return None, []
     report, checkout, there = confirmation.report, confirmation.checkout, confirmation.base_checkout
     diff_of = diffs_of(report, checkout.context.ci, checkout.settings.root.resolve())
 
-    def changed() -> list[ChangedAnswer]:
+    def runs(use: Callable[..., Any]) -> Any:
         report.confirmations = confirmation.head
         today = there.recordings() if there is not None else None
         recorded, output = checkout.journal.recording, checkout.settings.output
-        return changed_in(report, held, confirmation.plan, recorded, base, output, diff_of, today)
+        return use(report, held, confirmation.plan, recorded, base, output, diff_of, today)
 
-    return await decide_on_facts(confirmation, held, changed)
+    return await decide_on_facts(confirmation, held, lambda: runs(changed_in), runs(unrecorded_in))
 
 
 async def decide_on_facts(
-    confirmation: Confirmation, held: Sequence[CaseReport], changed: Callable[[], Sequence[ChangedAnswer]]
+    confirmation: Confirmation,
+    held: Sequence[CaseReport],
+    changed: Callable[[], Sequence[ChangedAnswer]],
+    unread: Sequence[str] = (),
 ) -> tuple[Verdict | None, list[CaseDecisionReport]]:
     """Decides about the cases that answer otherwise, after fresh runs of them on both sides.
 
@@ -66,6 +69,7 @@ async def decide_on_facts(
         confirmation: After the decision about scores; makes the runs.
         held: From `held_cases`.
         changed: Finds the cases that answer otherwise in all runs so far.
+        unread: Ids of those that can't be compared, because the base branch's runs of them were not recorded.
 
     Returns:
         The verdict, None if no case answers otherwise; and the cases' decisions.
@@ -75,18 +79,27 @@ async def decide_on_facts(
     from agent_eval_results.data.decision import CHANGED_FACTS
     from agent_eval_results.report.phrases import changed_note
 
-    named = _of(held, changed())
-    if not named:
-        return None, []
-    fixed = [case for case in named if case.replayed or confirmation.no_more == "recorded"]
-    asked = [case for case in named if case not in fixed][: 0 if fixed else MOST_CASES]
-    fresh = await confirmation.run_again([case.case_id for case in asked], RUNS) if asked else frozenset[str]()
     found = changed()
-    shown = fixed or [case for case in _of(asked, found) if case.case_id in fresh]
+    fixed = [case for case in _of(held, found) if case.replayed or confirmation.is_recorded]
+    shown, tried, undecided = fixed, set[str](), list[str]()
+    while not shown and not undecided:
+        # A few at a time: one that stays is enough to block, and of those that were chance the next ones are tried.
+        asked = [case.case_id for case in _of(held, found) if case.case_id not in tried][:MOST_CASES]
+        if not asked:
+            break
+        tried.update(asked)
+        fresh = await confirmation.run_again(asked, RUNS)
+        found = changed()
+        shown = [case for case in _of(held, found) if case.case_id in fresh.intersection(asked)]
+        undecided = [case_id for case_id in asked if case_id not in fresh]
     if not shown:
-        undecided = [case.case_id for case in asked if case.case_id not in fresh]
-        reason = Reason.of("facts-open", cases=undecided, count=len(undecided))
-        return (Verdict(value="inconclusive", reasons=(reason,)) if undecided else None), []
+        open_ends = {"facts-not-run": undecided, "facts-not-recorded": [*unread]}
+        reasons = tuple(
+            Reason.of("facts-open", phrase=phrase, cases=cases, count=len(cases))
+            for phrase, cases in open_ends.items()
+            if cases
+        )
+        return (Verdict(value="inconclusive", reasons=reasons) if reasons else None), []
     ids = tuple(case.case_id for case in shown)
     reason = Reason.of(CHANGED_FACTS, cases=[*ids], count=len(ids), runs=0 if fixed else RUNS)
     decisions = [

@@ -150,6 +150,8 @@ class Confirmation:
     """Whether `history` was recorded beside the head's runs (`baseline: rerun`)."""
     no_more: NoMoreRuns = "limit"
     """Unless it is `limit`, nothing is run again."""
+    is_recorded: bool = False
+    """Whether answers are recorded or replayed: they don't vary, and nothing can be run again."""
     head: list[CaseReport] = field(default_factory=list)
     """The head's extra runs."""
     base: list[CaseReport] = field(default_factory=list)
@@ -438,6 +440,7 @@ async def compare_with_base(
     report.comparison = compare(report, base.report, base.pairing, base.history)
     history = within(base.history, report.selection)
     report.notices += drift_notices(drift(history))
+    is_recorded = not repeatable or settings.replay == "all"
     confirmation = Confirmation(
         checkout=checkout,
         plan=plan,
@@ -447,11 +450,8 @@ async def compare_with_base(
         comparable=comparable_cases(report.cases, history, base.pairing.stored),
         same_day=report.baseline is not None and report.baseline.source == "rerun",
         earlier=await asyncio.to_thread(find_earlier, ci, checkout.context.log),
-        no_more="thresholds"
-        if settings.gate == "thresholds"
-        else "limit"
-        if repeatable and settings.replay != "all"
-        else "recorded",
+        is_recorded=is_recorded,
+        no_more="thresholds" if settings.gate == "thresholds" else "recorded" if is_recorded else "limit",
     )
     decision, gathered = await confirmation.decide()
     decision = with_replayed(decision, report.cases, settings.policy)

@@ -109,6 +109,9 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
         yield Reason.of("approve-with-secrets" if is_fork else "give-dependabot-key")
     elif report.totals.errored or report.totals.not_run:
         yield from _about_unjudged(found)
+    elif "facts-open" in reasons:
+        is_run = reasons["facts-open"].data.get("phrase") == "facts-not-run"
+        yield Reason.of("compare-answers", remedy="limit") if is_run else Reason.of("record-base-answers")
     elif "recorded-answers" in reasons:
         yield Reason.of("record-answers")
     elif "thin-base" in reasons:

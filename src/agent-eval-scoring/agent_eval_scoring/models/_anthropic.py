@@ -22,7 +22,7 @@ from agent_eval_scoring.models._provider import (
     token_count,
     version_name,
 )
-from agent_eval_scoring.models.protocol import ModelUsage
+from agent_eval_scoring.models.protocol import ModelFailure, ModelUsage
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicBedrock
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _MOST_TOKENS = 4_096
 """Of a reply, where nobody says: Anthropic's API requires a limit, and the smallest models allow this one."""
 _SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+_HINT = "Set AWS_BEARER_TOKEN_BEDROCK, or use aws-actions/configure-aws-credentials before this step."
 _TOOL = "reply"
 """The tool that the model must call with the reply: its arguments fit a schema, with all models since Claude 3."""
 
@@ -72,7 +73,7 @@ class AnthropicClient:
                 f"there are no credentials: {error_text(error)}",
                 kind="no-credentials",
                 then="give-up",
-                hint="For Bedrock: set AWS_BEARER_TOKEN_BEDROCK, or use aws-actions/configure-aws-credentials before.",
+                hint=_HINT,
                 sent=False,
             ) from error
         return _parse(message)
@@ -135,6 +136,26 @@ def _message_of(error: Any) -> str:
     return whole_line(str(message or error.message))
 
 
+def _check_credentials(endpoint: Endpoint) -> None:
+    """Looks for AWS's credentials where its packages do, if there is no API key: before an agent runs in vain.
+
+    Raises:
+        ModelFailure: There are none, or what names them is wrong.
+    """
+    if endpoint.api_key is not None:
+        return
+    import botocore.exceptions
+    import botocore.session
+
+    try:
+        said = "" if botocore.session.get_session().get_credentials() is not None else "none was found"
+    except botocore.exceptions.BotoCoreError as error:
+        said = error_text(error)
+    if said:
+        message = f"`{endpoint.name.written}` needs an API key for bedrock, or AWS's credentials: {said}."
+        raise ModelFailure("no-credentials", message, _HINT)
+
+
 def open_anthropic(endpoint: Endpoint, *, connections: int) -> AnthropicClient:
     """Creates the client. Run it in a thread: it imports anthropic."""
     import anthropic
@@ -149,5 +170,6 @@ def open_anthropic(endpoint: Endpoint, *, connections: int) -> AnthropicClient:
         "open_telemetry": False,
     }
     if endpoint.provider.name == "bedrock":
+        _check_credentials(endpoint)
         return AnthropicClient(anthropic.AsyncAnthropicBedrock(aws_region=endpoint.location, **shared))
     return AnthropicClient(anthropic.AsyncAnthropic(**shared))

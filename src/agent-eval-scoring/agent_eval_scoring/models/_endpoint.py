@@ -45,7 +45,7 @@ class Endpoint:
     @property
     def verified_by_opening(self) -> bool:
         """Whether opening the client verifies the credentials, because it has to obtain them."""
-        return self.api_key is None and self.provider.protocol in {"gemini", "vertex-eval"}
+        return self.api_key is None and self.provider.protocol in {"gemini", "vertex-eval", "anthropic"}
 
     @property
     def identity(self) -> str:
@@ -218,7 +218,7 @@ def _bedrock(
     name: ModelName, provider: Provider, base_url: str | None, explicit: ModelSettings, environ: Mapping[str, str]
 ) -> Endpoint:
     """With an API key of Bedrock's, else with AWS's own credentials, which need another package to sign with."""
-    region = _value(("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_REGION_NAME"), environ)
+    region = name.location or _value(("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_REGION_NAME"), environ)
     variable = _first(provider.key_variables, environ)
     api_key = explicit.api_key or (environ[variable].strip() if variable else None)
     if region is None or not re.fullmatch(r"[a-z0-9-]+", region):

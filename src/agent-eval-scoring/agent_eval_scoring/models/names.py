@@ -143,8 +143,11 @@ _VERTEX_PATH = re.compile(
     r"(?:endpoints/[^/]+|publishers/(?P<publisher>[^/]+)/models/(?P<model>[^/]+))"
 )
 _GEMINI = re.compile(r"(gemini-|gemma-4|model-optimizer-).*")
-_OF_BEDROCK = re.compile(r"(?:converse/|invoke/)?((?:[\w-]+\.)?anthropic\.[\w.:-]+|arn:aws[\w-]*:bedrock:.+)")
-"""Models and inference profiles there; LiteLLM's names may begin with the interface."""
+_OF_BEDROCK = re.compile(
+    r"(?:converse/|invoke/)?(?:(?P<region>[a-z]{2}(?:-[a-z]+)+-\d)/)?"
+    r"(?P<model>(?:[\w-]+\.)?anthropic\.[\w.:-]+|arn:aws[\w-]*:bedrock:.+)"
+)
+"""Models and inference profiles there; LiteLLM's names may begin with the interface and the region."""
 _OPENAI = re.compile(r"(gpt-|chatgpt-|o[1-9](-|$)).*")
 
 
@@ -160,7 +163,7 @@ class ModelName:
     """The provider's own name of the model."""
     project: str | None = None
     location: str | None = None
-    """Of a full Vertex resource name, which fixes the location."""
+    """Of a full Vertex resource name, which fixes the location, or a region of Bedrock."""
 
     @property
     def price_key(self) -> str:
@@ -200,7 +203,10 @@ def parse_model(name: str) -> ModelName:
     if provider is PROVIDERS["bedrock"] and model:
         if (of_anthropic := _OF_BEDROCK.fullmatch(model)) is None:
             raise ValueError(f"`{name}`: on Bedrock only Anthropic's models are supported (bedrock/anthropic.MODEL)")
-        return ModelName(written=name, provider=provider, model=of_anthropic[1])
+        where, what = of_anthropic["region"], of_anthropic["model"]
+        return ModelName(written=name, provider=provider, model=what, location=where)
+    if provider is PROVIDERS["vertex_ai"] and model.startswith("claude"):
+        raise ValueError(f"`{name}`: on Vertex AI only Google's own models are supported")
     if slash and model and provider is not None:
         return ModelName(written=name, provider=provider, model=model)
     prefixes = ", ".join(PROVIDERS)

@@ -35,6 +35,7 @@ Step = str | Reference | ToRun
 
 _AGAIN = ToRun(text="run the failed job again")
 _PLAIN: Mapping[str, Sequence[Step]] = {
+    "record-base-answers": ["compare with recorded answers: `baseline: rerun`, or results with recordings.jsonl.gz"],
     "run-failed-job": [_AGAIN],
     "merge-decides": ["nothing in this part: `agent-eval merge` decides"],
     "approve-with-secrets": [

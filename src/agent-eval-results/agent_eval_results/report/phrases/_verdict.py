@@ -138,9 +138,14 @@ def changed_facts(cases: Sequence[str], runs: int, base: str) -> str:
     return about(cases, f"{verb} differently from {base}{again}, which `changed-facts` of the policy forbids")
 
 
-def facts_open(cases: Sequence[str], base: str) -> str:
+def facts_not_run(cases: Sequence[str], base: str) -> str:
     verb = "answers" if len(cases) == 1 else "answer"
     return about(cases, f"{verb} differently from {base}, which `changed-facts` forbids, and could not be run again")
+
+
+def facts_not_recorded(cases: Sequence[str], base: str) -> str:
+    one = "has" if len(cases) == 1 else "have"
+    return about(cases, f"{one} no recording on {base}, which `changed-facts` needs")
 
 
 def broken_alike(cases: Sequence[str], base: str) -> str:
