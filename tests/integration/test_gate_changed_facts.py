@@ -144,3 +144,17 @@ def test_changed_facts__of_agents_that_answer_from_documents_or_from_elsewhere(
     started = replace(repository, root=repository.root / root)
     done = started.gate("run", "--baseline", "rerun", "--base-ref", "main", code=1)
     assert done.report.blocking == ["sales/sales.evalset.json:q2"]
+
+
+def test_changed_facts__that_the_pull_request_expects_are_meant(repository: Repository, sales: Repo) -> None:
+    sales.commit({"agent-eval.toml": BLOCK, "sales/agent.py": AGENT.format(second=150)})
+    sales.branch("change")
+    evals = (repository.root / "sales/sales.evalset.json").read_text("utf-8")
+    expected = evals.replace("Sales were 150 thousand.", "Sales were 170 thousand.")
+    sales.commit({"sales/agent.py": AGENT.format(second=170), "sales/sales.evalset.json": expected})
+    rerun = ("--baseline", "rerun", "--base-ref", "main")
+    done = repository.gate("run", *rerun, code=0)
+    assert done.report.confirmations == [], "nothing is run again for it"
+    # An expectation of something else is none of what is said.
+    sales.commit({"sales/agent.py": AGENT.format(second=0)})
+    assert repository.gate("run", *rerun, code=1).report.blocking == ["sales/sales.evalset.json:q2"]

@@ -396,6 +396,6 @@ def test_origin__names_files_that_are_tested_otherwise_than_committed(tmp_path: 
     repo.git("add", "a.py")
     assert surveyed(repo, ENVIRON)[0].origin.uncommitted == ["a.py", "sub/c.py", "new.py"]
     below, _ = read_settings(repo.root / "sub", flags={}, secrets=ENVIRON, text=None)
-    assert detect_ci_context(below, ENVIRON)[0].origin.uncommitted == ["c.py"]
+    assert detect_ci_context(below, ENVIRON)[0].origin.uncommitted == ["c.py", "/a.py"]
     job = pull_request(repo, github, head=repo.head, base=repo.head)
     assert surveyed(repo, job)[0].origin.uncommitted == ["a.py", "sub/c.py"], "steps of a job leave new files"

@@ -121,6 +121,19 @@ def test_source_fingerprint__without_git(tmp_path: Path, name: str) -> None:
     assert fingerprint(tmp_path) != before
 
 
+def test_source_fingerprint__of_a_submodule_that_is_not_checked_out(tmp_path: Path) -> None:
+    """As actions/checkout leaves it without `submodules: true`."""
+    git(tmp_path, "init", "-q")
+    (tmp_path / "agent.py").write_text("x = 1", "utf-8")
+    (tmp_path / "vendored").mkdir()
+    git(tmp_path, "add", ".")
+    made = []
+    for commit in ("1" * 40, "2" * 40, "2" * 40):
+        git(tmp_path, "update-index", "--add", "--cacheinfo", f"160000,{commit},vendored")
+        made.append((source_fingerprint(tmp_path, tmp_path), uncommitted_files(tmp_path)[WHOLE]))
+    assert made[0] != made[1] and made[1] == made[2]
+
+
 def test_source_fingerprint__a_part_of_a_repository(repository: Path) -> None:
     """The root of agent-eval is a directory of the repository: its neighbours don't count."""
     bot = repository / "bot"

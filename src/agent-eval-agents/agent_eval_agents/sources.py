@@ -129,7 +129,9 @@ def _in_git(top: Path) -> Iterator[tuple[str, str | None]]:
         mode, blob = facts.split()[:2]
         name = path[before:]
         tracked.add(name)
-        if mode == _REPOSITORY:
+        if mode == _REPOSITORY and not (top / name / ".git").exists():
+            yield name, blob  # It is not checked out: git would list the folder's own repository again, endlessly.
+        elif mode == _REPOSITORY:
             yield from ((f"{name}/{inner}", each) for inner, each in _files(top / name).items())
         else:
             yield name, "" if mode == _LINK else blob

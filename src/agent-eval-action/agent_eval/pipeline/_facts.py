@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._regression import Base, Confirmation
     from agent_eval_results import CaseDecisionReport, CaseReport
     from agent_eval_results.data.comparison import ChangedAnswer
+    from agent_eval_scoring.evalset.models import EvalCase
 
 RUNS, MOST_CASES = 2, 10
 """Runs of each side that show whether a difference stays, and of how many cases at a time."""
@@ -45,13 +46,39 @@ async def hold_to_facts(confirmation: Confirmation, base: Base) -> tuple[Verdict
     report, checkout, there = confirmation.report, confirmation.checkout, confirmation.base_checkout
     diff_of = diffs_of(report, checkout.context.ci, checkout.settings.root.resolve())
 
+    cases = {planned.case_id: planned.case for planned in confirmation.plan.cases}
+
+    def changed() -> list[ChangedAnswer]:
+        return [each for each in runs(changed_in) if not _is_expected(each, cases[each.case_id])]
+
     def runs(use: Callable[..., Any]) -> Any:
         report.confirmations = confirmation.head
         today = there.recordings() if there is not None else None
         recorded, output = checkout.journal.recording, checkout.settings.output
         return use(report, held, confirmation.plan, recorded, base, output, diff_of, today)
 
-    return await decide_on_facts(confirmation, held, lambda: runs(changed_in), runs(unrecorded_in))
+    return await decide_on_facts(confirmation, held, changed, runs(unrecorded_in))
+
+
+def _is_expected(changed: ChangedAnswer, case: EvalCase) -> bool:
+    """Whether the eval case expects all that is said now, and nothing of what was said before: then the pull request
+    has changed it on purpose, and who reviews its eval file sees that.
+    """
+    from agent_eval.gate.causes import mentions, words
+    from agent_eval_scoring.core.content import text_of
+    from agent_eval_scoring.core.invocation import tool_calls
+
+    said: list[str] = []
+    for turn in case.conversation or ():
+        said += words(text_of(turn.final_response) if turn.final_response is not None else "")
+        said += [word for call in tool_calls(turn.intermediate_data) for word in words(str(call.args))]
+    values = [] if changed.more else changed.values
+    return bool(values) and all(
+        value.after is not None
+        and mentions(said, value.after)
+        and (value.before is None or not mentions(said, value.before))
+        for value in values
+    )
 
 
 async def decide_on_facts(

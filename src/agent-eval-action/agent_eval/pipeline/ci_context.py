@@ -182,6 +182,7 @@ def _uncommitted(git: Git | GitError, head: str, root: Path, skip: Sequence[Path
     written = tuple(f"{os.path.relpath(path, root)}/" for path in skip)
     try:
         names = git.differing(head, new=() if event.name else _READ) if isinstance(git, Git) else []
+        names += [f"/{name}" for name in git.differing(head, new=(), inside=False)] if isinstance(git, Git) else []
     except GitError:
         return []
     written += tuple(name.removesuffix("results.json") for name in names if name.endswith("/results.json"))

@@ -51,5 +51,5 @@ class Origin(ReportModel):
     run_attempt: int | None = None
     run_url: str | None = None
     uncommitted: list[str] = Field(default_factory=list)
-    """Files that were not as in the commit, at most 100, relative to the root; in CI without new ones, which other
-    steps of the job leave."""
+    """Files that were not as in the commit, at most 100, relative to the root, or with `/` to the repository's top; in
+    CI without new ones, which other steps of the job leave."""

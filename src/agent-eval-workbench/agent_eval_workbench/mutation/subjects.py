@@ -162,7 +162,9 @@ def find_subjects(
         why = ""
         if file is None or case is None:
             gone = (
-                "in a file that has errors" if report.file in invalid else "in no eval file that discovery finds here"
+                "in a file, or under a config, that has errors (`agent-eval validate`)"
+                if report.file in invalid or suite.errors
+                else "in no eval file that discovery finds here"
             )
             why = f"is {gone}"
         elif not _is_same(file, case, as_run.get(report.case_id), report.fingerprint):

@@ -87,7 +87,8 @@ def attempts_counted(count: int) -> str:
 def attempts_missing(message: str = "") -> str:
     why = f" ({message.rstrip('.')})" if message else ": upload results, and let the token have `actions: read`"
     return (
-        f"The results of this job's earlier attempts are unavailable{why}. So this attempt runs every case twice more"
+        f"The results of this job's earlier attempts are unavailable{why}. So every case runs twice more, "
+        "as far as `max-extra-runs` allows"
     )
 
 
