@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _MOST_TOKENS = 4_096
 """Of a reply, where nobody says: Anthropic's API requires a limit, and the smallest models allow this one."""
-_SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+_SAMPLING = ("temperature", "top_p", "top_k")
 _HINT = "Set AWS_BEARER_TOKEN_BEDROCK, or use aws-actions/configure-aws-credentials before this step."
 _TOOL = "reply"
 """The tool that the model must call with the reply: its arguments fit a schema, with all models since Claude 3."""
@@ -87,7 +87,7 @@ def _arguments(request: ProviderRequest, *, has_tool: bool) -> dict[str, Any]:
     fields, system = split_system(request.config, request.system)
     arguments: dict[str, Any] = {SENT_TO_ANTHROPIC[name]: value for name, value in fields.items()}
     # anthropic 2 has no parameters for how to sample; the API of many models takes them.
-    arguments["extra_body"] = {name: arguments.pop(name) for name in _SAMPLING & arguments.keys()}
+    arguments["extra_body"] = {name: arguments.pop(name) for name in _SAMPLING if name in arguments}
     if request.schema is not None and has_tool:
         tool = {"name": _TOOL, "description": "Your reply.", "input_schema": dict(request.schema)}
         arguments |= {"tools": [tool], "tool_choice": {"type": "tool", "name": _TOOL}}
