@@ -88,7 +88,7 @@ bench-end-to-end: .venv/ready ## The same with real processes: 240 pull requests
 	$(BIN)/python benchmarks/gate_end_to_end.py
 
 lock: $(UV) ## Update the locked versions after a change in pyproject.toml; UPGRADE=--upgrade for the newest
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra openai --extra anthropic --extra yaml --output-file requirements/run.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra openai --extra yaml --output-file requirements/run.txt
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/run.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --group dev --group lint --group container --group browser \
 		--constraint requirements/run.txt --output-file requirements/dev.txt

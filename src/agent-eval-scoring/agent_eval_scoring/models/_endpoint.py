@@ -125,10 +125,11 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
     explicit = settings if provider.name == owner else ModelSettings()
     package = "anthropic" if provider.protocol == "anthropic" else "openai"
     if provider.protocol != "gemini" and importlib.util.find_spec(package) is None:
+        has = "has" if package == "openai" else "lacks"
         raise ModelFailure(
             "no-credentials",
             f"`{model}` needs the package `{package}`, which is not installed.",
-            f"Install `agent-eval-action[{package}]`; the action's image has it.",
+            f"Install `agent-eval-action[{package}]`; the action's image {has} it.",
         )
     base_url = _base_url(provider, explicit, environ)
     if provider.name == "vertex_ai":

@@ -143,7 +143,11 @@ def _owner(
 
 def _other_way(name: str) -> str:
     """How a model is reached whose provider's own interface is not supported."""
-    claude = "Claude is `anthropic/MODEL` or `bedrock/anthropic.MODEL`. " if "claude" in name.lower() else ""
+    claude = (
+        "Claude is `anthropic/MODEL`, `bedrock/anthropic.MODEL` or `openrouter/anthropic/MODEL`. "
+        if "claude" in name.lower()
+        else ""
+    )
     server = "For any server with OpenAI's API, such as LiteLLM's proxy, use `openai/MODEL` with its base URL"
     return f"{claude}{server} ({docs_page('models')})."
 
