@@ -158,3 +158,19 @@ def test_changed_facts__that_the_pull_request_expects_are_meant(repository: Repo
     # An expectation of something else is none of what is said.
     sales.commit({"sales/agent.py": AGENT.format(second=0)})
     assert repository.gate("run", *rerun, code=1).report.blocking == ["sales/sales.evalset.json:q2"]
+
+
+def test_changed_facts__a_comparison_that_raises_decides_nothing(repository: Repository, sales: Repo) -> None:
+    sales.commit({"agent-eval.toml": BLOCK, "sales/agent.py": AGENT.format(second=150)})
+    sales.branch("change")
+    sales.commit({"sales/agent.py": AGENT.format(second=0)})
+    broken = repository.root.parent / "sitecustomize.py"
+    broken.write_text(
+        "import agent_eval.gate.changed_answers as answers\n"
+        "def fails(*arguments):\n    raise RecursionError\n"
+        "answers.changed_answers = fails\n"
+    )
+    rerun = ("--baseline", "rerun", "--base-ref", "main")
+    done = repository.gate("run", *rerun, environment={"PYTHONPATH": str(broken.parent)}, code=3)
+    assert [reason.data["phrase"] for reason in done.report.reasons] == ["facts-not-compared"]
+    assert "(RecursionError)" in done.report.reasons[0].message

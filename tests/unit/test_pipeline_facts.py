@@ -67,7 +67,7 @@ async def test_facts__what_blocks(
     reports = {name: replayed(name) if name == "R" else case(name, "passed") for name in cases.split()}
     found = iter([[answer(name) for name in names.split()] for names in (first, then)])
     runs = replace(runs, asked=[])
-    verdict, decisions = await decide_on_facts(cast(Confirmation, runs), [*reports.values()], lambda: next(found))
+    verdict, decisions = await decide_on_facts(cast(Confirmation, runs), [*reports.values()], lambda: (next(found), ()))
     got = None if verdict is None else (verdict.value, " ".join(each.partition(":")[2] for each in verdict.blocking))
     assert got == expected
     assert [each.partition(":")[2] for each in runs.asked] == asked.split()
@@ -82,7 +82,7 @@ NAMES = [f"c{number}" for number in range(3 * MOST_CASES)]
 async def test_facts__so_many_cases_are_run_again_at_once() -> None:
     runs, found = Runs(), [answer(name) for name in NAMES]
     verdict, _ = await decide_on_facts(
-        cast(Confirmation, runs), [case(name, "passed") for name in NAMES], lambda: list(found)
+        cast(Confirmation, runs), [case(name, "passed") for name in NAMES], lambda: (list(found), ())
     )
     assert len(runs.asked) == MOST_CASES and verdict is not None and len(verdict.blocking) == MOST_CASES
 
@@ -90,8 +90,9 @@ async def test_facts__so_many_cases_are_run_again_at_once() -> None:
 async def test_facts__where_the_first_cases_were_chance_the_next_ones_are_run_again() -> None:
     runs = Runs()
 
-    def changed() -> list[ChangedAnswer]:
-        return [answer(name) for name in NAMES if name == NAMES[-1] or case(name, "passed").case_id not in runs.asked]
+    def changed() -> tuple[list[ChangedAnswer], list[str]]:
+        left = [name for name in NAMES if name == NAMES[-1] or case(name, "passed").case_id not in runs.asked]
+        return [answer(name) for name in left], []
 
     verdict, _ = await decide_on_facts(cast(Confirmation, runs), [case(name, "passed") for name in NAMES], changed)
     assert len(runs.asked) == len(NAMES)
@@ -100,13 +101,13 @@ async def test_facts__where_the_first_cases_were_chance_the_next_ones_are_run_ag
 
 async def test_facts__what_the_base_branch_has_not_recorded_stays_open() -> None:
     unread = ["home.test.json:a"]
-    verdict, _ = await decide_on_facts(cast(Confirmation, Runs()), [case("a", "passed")], list, unread)
+    verdict, _ = await decide_on_facts(cast(Confirmation, Runs()), [case("a", "passed")], lambda: ([], unread))
     assert verdict is not None and verdict.value == "inconclusive"
     assert [(reason.code, reason.data["phrase"]) for reason in verdict.reasons] == [
         ("facts-open", "facts-not-recorded")
     ]
     shown = [answer("b")]
-    verdict, _ = await decide_on_facts(cast(Confirmation, Runs()), [case("b", "passed")], lambda: shown, unread)
+    verdict, _ = await decide_on_facts(cast(Confirmation, Runs()), [case("b", "passed")], lambda: (shown, unread))
     assert verdict is not None and verdict.value == "failed", "what is known decides"
 
 

@@ -113,7 +113,7 @@ def add_changed_answers(
     paired = base.pairing.counterparts
     cases = [case for case in report.cases if case.case_id in paired and case.is_judged]
     try:
-        report.comparison.changed_answers = changed_in(report, cases, plan, recording_of, base, output, diffs())
+        report.comparison.changed_answers, _ = changed_in(report, cases, plan, recording_of, base, output, diffs())
     except Exception as error:
         _LOG.debug("The answers could not be compared", exc_info=True)
         report.notices.append(say("answers-not-compared", kind=type(error).__name__))
@@ -128,8 +128,9 @@ def changed_in(
     output: Path,
     diff_of: Callable[[str], Diff],
     today: Callable[[str], list[Recording]] | None = None,
-) -> list[ChangedAnswer]:
-    """Which of these cases answer otherwise than on the base branch, in all runs so far.
+) -> tuple[list[ChangedAnswer], list[str]]:
+    """Which of these cases answer otherwise than on the base branch, in all runs so far; and the ids of those of which
+    the base branch has no recording, where the pull request changes what their agent may read.
 
     Args:
         report: With its files and confirmations.
@@ -144,32 +145,16 @@ def changed_in(
     from agent_eval.gate.changed_answers import changed_answers
 
     agents = {file.file: file.agent for file in report.files}
+    unrecorded: list[str] = []
     with collector_paused(), contextlib.ExitStack() as stack:
         runs_of = _runs_of(report, plan, recording_of, base, output, stack, today)
-        return changed_answers(cases, runs_of, lambda file: agents.get(file, ""), diff_of)
 
+        def noted(case_id: str) -> CaseRuns:
+            runs = runs_of(case_id)
+            unrecorded.extend([] if runs.base else [case_id])
+            return runs
 
-def unrecorded_in(
-    report: RunReport,
-    cases: Sequence[CaseReport],
-    plan: Plan,
-    recording_of: Callable[[str], Recording | None],
-    base: Base,
-    output: Path,
-    diff_of: Callable[[str], Diff],
-    today: Callable[[str], list[Recording]] | None = None,
-) -> list[str]:
-    """The ids of those of these cases that can't be compared, because the base branch's runs of them were not recorded;
-    without those whose agent the pull request leaves as it is. See `changed_in`.
-    """
-    agents = {file.file: file.agent for file in report.files}
-    with contextlib.ExitStack() as stack:
-        runs_of = _runs_of(report, plan, recording_of, base, output, stack, today)
-        return [
-            case.case_id
-            for case in cases
-            if diff_of(agents.get(case.file, "")).is_any and not any(True for _ in runs_of(case.case_id).base)
-        ]
+        return changed_answers(cases, noted, lambda file: agents.get(file, ""), diff_of), unrecorded
 
 
 def toolset_warnings(report: RunReport) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_eval.gate.policy import PolicyReader
+from agent_eval_scoring.core.errors import AgentEvalError
 
 if TYPE_CHECKING:
     from agent_eval.gate.verdict import Verdict
@@ -14,8 +16,16 @@ if TYPE_CHECKING:
     from agent_eval_results.data.comparison import ChangedAnswer
     from agent_eval_scoring.evalset.models import EvalCase
 
+Compared = tuple[Sequence["ChangedAnswer"], Sequence[str]]
+"""The cases that answer otherwise, and the ids of those that can't be compared: the base branch's runs of them were not
+recorded."""
+_LOG = logging.getLogger(__name__)
 RUNS, MOST_CASES = 2, 10
 """Runs of each side that show whether a difference stays, and of how many cases at a time."""
+
+
+class _NotCompared(AgentEvalError):
+    """The comparison raised; the message is the exception's name."""
 
 
 def held_cases(confirmation: Confirmation) -> list[CaseReport]:
@@ -38,26 +48,35 @@ async def hold_to_facts(confirmation: Confirmation, base: Base) -> tuple[Verdict
         confirmation: After the decision about scores.
         base: The base branch's results.
     """
+    from agent_eval.gate.verdict import Verdict
     from agent_eval.pipeline._agents import diffs_of
-    from agent_eval.pipeline._causes import changed_in, unrecorded_in
+    from agent_eval.pipeline._causes import changed_in
+    from agent_eval_results import Reason
 
     if not (held := held_cases(confirmation)):
         return None, []
     report, checkout, there = confirmation.report, confirmation.checkout, confirmation.base_checkout
     diff_of = diffs_of(report, checkout.context.ci, checkout.settings.root.resolve())
-
     cases = {planned.case_id: planned.case for planned in confirmation.plan.cases}
 
-    def changed() -> list[ChangedAnswer]:
-        return [each for each in runs(changed_in) if not _is_expected(each, cases[each.case_id])]
-
-    def runs(use: Callable[..., Any]) -> Any:
+    def changed() -> Compared:
         report.confirmations = confirmation.head
         today = there.recordings() if there is not None else None
         recorded, output = checkout.journal.recording, checkout.settings.output
-        return use(report, held, confirmation.plan, recorded, base, output, diff_of, today)
+        try:
+            found, unread = changed_in(report, held, confirmation.plan, recorded, base, output, diff_of, today)
+        except Exception as error:
+            # Whatever a text of an agent does to the comparison, it must neither end the run nor let the case pass.
+            _LOG.debug("The answers could not be compared", exc_info=True)
+            raise _NotCompared(type(error).__name__) from error
+        return [each for each in found if not _is_expected(each, cases[each.case_id])], unread
 
-    return await decide_on_facts(confirmation, held, changed, runs(unrecorded_in))
+    try:
+        return await decide_on_facts(confirmation, held, changed)
+    except _NotCompared as error:
+        ids = [case.case_id for case in held]
+        reason = Reason.of("facts-open", phrase="facts-not-compared", kind=str(error), cases=ids, count=len(ids))
+        return Verdict(value="inconclusive", reasons=(reason,)), []
 
 
 def _is_expected(changed: ChangedAnswer, case: EvalCase) -> bool:
@@ -84,8 +103,7 @@ def _is_expected(changed: ChangedAnswer, case: EvalCase) -> bool:
 async def decide_on_facts(
     confirmation: Confirmation,
     held: Sequence[CaseReport],
-    changed: Callable[[], Sequence[ChangedAnswer]],
-    unread: Sequence[str] = (),
+    changed: Callable[[], Compared],
 ) -> tuple[Verdict | None, list[CaseDecisionReport]]:
     """Decides about the cases that answer otherwise, after fresh runs of them on both sides.
 
@@ -96,7 +114,6 @@ async def decide_on_facts(
         confirmation: After the decision about scores; makes the runs.
         held: From `held_cases`.
         changed: Finds the cases that answer otherwise in all runs so far.
-        unread: Ids of those that can't be compared, because the base branch's runs of them were not recorded.
 
     Returns:
         The verdict, None if no case answers otherwise; and the cases' decisions.
@@ -106,7 +123,7 @@ async def decide_on_facts(
     from agent_eval_results.data.decision import CHANGED_FACTS
     from agent_eval_results.report.phrases import changed_note
 
-    found = changed()
+    found, unread = changed()
     fixed = [case for case in _of(held, found) if case.replayed or confirmation.is_recorded]
     shown, tried, undecided = fixed, set[str](), list[str]()
     while not shown and not undecided:
@@ -116,7 +133,7 @@ async def decide_on_facts(
             break
         tried.update(asked)
         fresh = await confirmation.run_again(asked, RUNS)
-        found = changed()
+        found, _ = changed()
         shown = [case for case in _of(held, found) if case.case_id in fresh.intersection(asked)]
         undecided = [case_id for case_id in asked if case_id not in fresh]
     if not shown:

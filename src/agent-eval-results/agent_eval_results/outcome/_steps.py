@@ -110,8 +110,8 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
     elif report.totals.errored or report.totals.not_run:
         yield from _about_unjudged(found)
     elif "facts-open" in reasons:
-        is_run = reasons["facts-open"].data.get("phrase") == "facts-not-run"
-        yield Reason.of("compare-answers", remedy="limit") if is_run else Reason.of("record-base-answers")
+        is_unrecorded = reasons["facts-open"].data.get("phrase") == "facts-not-recorded"
+        yield Reason.of("record-base-answers") if is_unrecorded else Reason.of("compare-answers", remedy="limit")
     elif "recorded-answers" in reasons:
         yield Reason.of("record-answers")
     elif "thin-base" in reasons:

@@ -143,6 +143,10 @@ def facts_not_run(cases: Sequence[str], base: str) -> str:
     return about(cases, f"{verb} differently from {base}, which `changed-facts` forbids, and could not be run again")
 
 
+def facts_not_compared(cases: Sequence[str], kind: str, base: str) -> str:
+    return about(cases, f"could not be compared with the answers on {base} ({kind}), which `changed-facts` needs")
+
+
 def facts_not_recorded(cases: Sequence[str], base: str) -> str:
     one = "has" if len(cases) == 1 else "have"
     return about(cases, f"{one} no recording on {base}, which `changed-facts` needs")
