@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -124,10 +125,8 @@ def _serve(channel: socket.socket) -> None:
 
 def _import_everything() -> None:
     """Imports all modules, compiles the templates, and builds the models whose building was put off."""
-    import agent_eval
-    import agent_eval_workbench
-
-    for package in (agent_eval, agent_eval_workbench):
+    for name in ("agent_eval_scoring", "agent_eval_agents", "agent_eval_results", "agent_eval", "agent_eval_workbench"):
+        package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
                 # Some modules run in the agent's environment only, and need its packages.
@@ -144,8 +143,10 @@ def _import_everything() -> None:
     while waiting:
         for model in waiting.pop().__subclasses__():
             waiting.append(model)
-            if model.__module__.startswith(("agent_eval.", "agent_eval_workbench.")):
+            if model.__module__.startswith("agent_eval"):
                 model.model_rebuild()
+    gc.collect()
+    gc.freeze()
 
 
 def _become(request: Mapping[str, list[str] | str | dict[str, str]], streams: Sequence[int]) -> NoReturn:
