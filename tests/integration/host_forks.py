@@ -35,6 +35,8 @@ _IMPORTED = (
     *("google.adk.workflow._llm_agent_wrapper", "google.adk.workflow._trigger", "google.adk.tools._node_tool"),
     *("google.adk.tools.set_model_response_tool", "google.adk.flows.llm_flows.core._resume"),
     *("google.adk.workflow.utils._retry_utils", "google.adk.agents.remote_a2a_agent", "google.adk.auth.auth_handler"),
+    *("google.adk.agents._agent_router", "google.adk.auth.auth_preprocessor", "google.adk.flows.llm_flows.auto_flow"),
+    *("google.adk.tools.agent_tool", "google.adk.tools.google_search_tool", "google.adk.tools.vertex_ai_search_tool"),
     *("google.genai.types", "httpcore", "anyio.streams.tls", "requests"),
     *("faulthandler", "html", "http.client", "importlib.metadata", "importlib.resources.readers"),
 )
@@ -115,6 +117,12 @@ def _serve(listener: socket.socket, host: str) -> None:
     for name in _IMPORTED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    pydantic = importlib.import_module("pydantic")
+    waiting = [pydantic.BaseModel]
+    while waiting:
+        for model in waiting.pop().__subclasses__():
+            waiting.append(model)
+            model.model_rebuild(raise_errors=False)  # Most are built when they are used.
     with open(f"{host}/__main__.py", encoding="utf-8") as file:
         code = compile(file.read(), file.name, "exec")
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads is not safe to fork"
