@@ -62,12 +62,12 @@ async def metric(
     expected: Sequence[Any] = expected_invocations or [None] * len(actual_invocations)
     if issubclass(factory.cls, BaseConversationalMetric):
         case = _conversation(actual_invocations, conversation_scenario, fields)
-        measured = [await _measure(factory.make(), case)] * len(actual_invocations)
+        measured = [await measure(factory.make(), case)] * len(actual_invocations)
         # The reason is about the whole conversation: one turn shows it.
         measured[1:] = [(score, status, "") for score, status, _ in measured[1:]]
     else:
-        cases = _turn_cases(actual_invocations, expected, fields)
-        measured = [await _measure(factory.make(), case) for case in cases]
+        cases = turn_cases(actual_invocations, expected, fields)
+        measured = [await measure(factory.make(), case) for case in cases]
     turns = [
         PerInvocationResult(
             actual_invocation=actual,
@@ -98,7 +98,7 @@ metric.version = f"deepeval {importlib.metadata.version('deepeval')}"  # type: i
 """Scores of different versions are not compared: 4.3 turned the direction of three metrics around."""
 
 
-async def _measure(measuring: Any, case: Any) -> tuple[float | None, EvalStatus, str]:
+async def measure(measuring: Any, case: Any) -> tuple[float | None, EvalStatus, str]:
     """Score, status and reason of a test case. Without a score, the reason says why."""
     try:
         await measuring.a_measure(case, _show_indicator=False)
@@ -222,7 +222,7 @@ def _judge(name: Any) -> DeepEvalBaseLLM:
 # --- Test cases --------------------------------------------------------------------------------------------------
 
 
-def _turn_cases(actual: Sequence[Any], expected: Sequence[Any], fields: Mapping[str, Any]) -> Iterator[LLMTestCase]:
+def turn_cases(actual: Sequence[Any], expected: Sequence[Any], fields: Mapping[str, Any]) -> Iterator[LLMTestCase]:
     earlier: list[str] = []
     for invocation, reference in zip(actual, expected, strict=True):
         values = {

@@ -1,4 +1,4 @@
-"""`agent-eval init`, `calibrate`, `compare` and `export otlp` as people start them."""
+"""`agent-eval init`, `calibrate`, `compare` and `export` as people start them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from pty_terminal import on_terminal
 from report_samples import RESPONSE, case, metric, report
-from upload_server import Reply, in_turn, upload_server
+from upload_server import Received, Reply, in_turn, upload_server
 
 from agent_eval.cli import main
 from agent_eval_results.data.comparison import ComparisonReport
@@ -400,7 +400,7 @@ def test_export_otlp__in_protobuf_says_the_same(shell: Shell, monkeypatch: pytes
         for reply in (answer.SerializeToString(), b"<html>"):
             server.respond = in_turn(Reply(200, reply, {"Content-Type": "application/x-protobuf"}))
             shell.run("export", "otlp", code=1)
-    assert "rejected 4 items: too old" in shell.text and "but not in OTLP" in shell.text
+    assert "rejected 4 items: too old" in shell.text and "and the answer can't be read" in shell.text
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1.trace_service_pb2", None)
     shell.run("export", "otlp", code=2)
     assert "agent-eval-action[otel]" in shell.text
@@ -452,3 +452,107 @@ def test_export_otlp__what_is_not_accepted_or_invalid(shell: Shell, monkeypatch:
         assert len({request.body for request in server.received}) == 1
     assert SECRET not in shell.text
     shell.check("golden_export_otlp.txt", server.url)
+
+
+# `agent-eval export cozeloop` and a server that answers as CozeLoop's (coze-dev/coze-loop at 4f550f38): business errors
+# are HTTP 200 with a code.
+
+
+COZELOOP = "OBSERVABILITY_OPENTELEMETRY_COZELOOP_"
+COZELOOP_ANSWERS: dict[str, Reply | None] = {
+    "the key is refused": Reply(401, b"bad token " + SECRET.encode()),
+    "the workspace is refused": Reply(body={"code": 601200101, "msg": "no permission"}),
+    "no answer of CozeLoop": Reply(body={}),
+    "items are refused": Reply(
+        body={
+            "code": 0,
+            "data": {
+                "errors": [
+                    {
+                        "error_code": 1,
+                        "error_message": "MismatchSchema",
+                        "error_count": 3,
+                        "details": [{"index": 0, "message": "unknown column"}],
+                    }
+                ]
+            },
+        }
+    ),
+    "items are not acknowledged": Reply(body={"code": 0, "data": {}}),
+    "the connection is lost": None,
+    "a redirect": Reply(307, headers={"Location": "https://elsewhere.example/"}),
+    "no JSON": Reply(200, b"<html>"),
+}
+
+
+def cozeloop(keys: set[str]) -> Callable[[Received], Reply]:
+    """Keeps items by their keys, as the service."""
+
+    def respond(request: Received) -> Reply:
+        items = request.json["items"]
+        outputs = [{"item_key": item["item_key"], "is_new_item": item["item_key"] not in keys} for item in items]
+        keys.update(item["item_key"] for item in items)
+        return Reply(body={"code": 0, "msg": "", "data": {"itemOutputs": outputs}})
+
+    return respond
+
+
+@pytest.mark.usefixtures("exported")
+def test_export_cozeloop__each_turn_is_an_item_once(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = [
+        {
+            "user_content": {"parts": [{"text": "lamp"}, {"text": "on"}]},
+            "final_response": {"parts": [{"text": "done"}]},
+        },
+        {"user_content": {"parts": [{"text": "thanks"}]}},
+    ]
+    scenario = {"starting_prompt": "Hi", "conversation_plan": "Ask."}
+    many = [{"eval_id": f"case{number}", "conversation": turns[:1]} for number in range(150)]
+    for name, cases in {
+        "home": [{"eval_id": "lamp", "conversation": turns}, {"eval_id": "fan", "conversation": turns[:1]}],
+        "plan": [{"eval_id": "plan", "conversation_scenario": scenario}],
+        "many": many,
+        "bad": [{}],
+    }.items():
+        Path(name).mkdir()
+        Path(name, "test_config.json").write_text('{"criteria": {"safety_v1": 0.5}}', "utf-8")
+        Path(name, "a.evalset.json").write_text(json.dumps({"eval_set_id": name, "eval_cases": cases}), "utf-8")
+    monkeypatch.setattr("agent_eval_workbench.exports.client._RETRY", Retry(attempts=3, first=0.01, jitter=0.0))
+    monkeypatch.setenv("GOOGLE_API_KEY", "key")
+    command = ("export", "cozeloop", "home")
+    with upload_server() as server:
+        values = {f"{COZELOOP}SERVICE_NAME": "7001", f"{COZELOOP}EVALSET_ID": "9001", f"{COZELOOP}API_KEY": SECRET}
+        for name, value in {"COZELOOP_API_BASE_URL": server.url, **values}.items():
+            monkeypatch.setenv(name, value)
+        server.respond = cozeloop(set())
+        shell.run(*command, code=0)
+        shell.run(*command, code=0, note="again")
+        [first, _] = server.received
+        assert first.headers["authorization"] == f"Bearer {SECRET}"
+        columns = [item["turns"][0]["field_datas"] for item in first.json["items"]]
+        texts = [{data["name"]: data["content"]["text"] for data in item} for item in columns]
+        assert texts == [
+            {"input": "lamp\non", "output": "done"},
+            {"input": "thanks", "output": ""},
+            {"input": "lamp\non", "output": "done"},
+        ]
+        server.received.clear()
+        shell.run("export", "cozeloop", "many", "--workspace-id", "1", "--evalset-id", "2", code=0)
+        sent = [(request.path, request.json["workspace_id"], len(request.json["items"])) for request in server.received]
+        path = "/v1/loop/evaluation/evaluation_sets/2/items"
+        assert sent == [(path, "1", 100), (path, "1", 50)]
+        for note, reply in COZELOOP_ANSWERS.items():
+            server.respond = in_turn(reply)
+            shell.run(*command, code=1, note=note)
+        server.received.clear()
+        for arguments in (("plan",), ("bad",), ("home", "--evalset-id", "../7")):
+            shell.run("export", "cozeloop", *arguments, code=2)
+        for name in values:
+            with monkeypatch.context() as patched:
+                patched.delenv(name)
+                shell.run(*command, code=2, note=f"without {name}")
+        monkeypatch.setenv("COZELOOP_API_BASE_URL", "http://loop.example")
+        shell.run(*command, code=2, note="without encryption")
+        assert not server.received
+    assert SECRET not in shell.text
+    shell.check("golden_export_cozeloop.txt", server.url)

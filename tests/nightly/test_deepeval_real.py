@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from agent_eval_agents.host import ADAPTERS
 pytestmark = pytest.mark.nightly
 VERSION = "4.3.1"
 [ADAPTER] = ADAPTERS
+ROOT = Path(__file__).parents[2]
 VECTORS = json.loads((Path(__file__).parents[1] / "data/vectors/deepeval_tools.json").read_text("utf-8"))
 FLAGS: dict[str, dict[str, object]] = {
     "default": {},
@@ -146,3 +148,57 @@ class Home(BaseAgent):
 
 root_agent = Home(name="home")
 """
+
+
+SHOP = """
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+
+
+class Scripted(BaseLlm):
+    async def generate_content_async(self, llm_request, stream=False):
+        done = llm_request.contents[-1].parts[-1].function_response
+        call = types.Part.from_function_call(name="track", args={"order": 7})
+        part = types.Part(text="On its way.") if done else call
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+def track(order: int) -> str:
+    \"""Says where an order is.\"""
+    return "on its way"
+
+
+root_agent = LlmAgent(name="shop", model=Scripted(model="scripted"), tools=[track])
+"""
+
+
+def test_evaluator__as_a_test_of_veadk_calls_it(tmp_path: Path) -> None:
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    python = packages_python(f"veadk-forms-{VERSION}", "google-adk[eval]==2.13.0", f"deepeval=={VERSION}", *ours)
+    (tmp_path / "ecommerce_agent").mkdir()
+    (tmp_path / "ecommerce_agent/__init__.py").write_text("from . import agent\n", "utf-8")
+    (tmp_path / "ecommerce_agent/agent.py").write_text(SHOP, "utf-8")
+    (tmp_path / "tests").mkdir()
+    for name, tool in (("simple", "track"), ("two", "cancel")):
+        turn = {
+            "user_content": {"role": "user", "parts": [{"text": "Where is it?"}]},
+            "final_response": {"role": "model", "parts": [{"text": "On its way."}]},
+            "intermediate_data": {"tool_uses": [{"name": tool, "args": {"order": 7}}]},
+        }
+        content = {"eval_set_id": name, "eval_cases": [{"eval_id": "track", "conversation": [turn]}]}
+        (tmp_path / f"tests/{name}.test.json").write_text(json.dumps(content), "utf-8")
+    with upload_server(judged) as server:
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "MODEL_JUDGE_API_BASE": f"{server.url}/v1",
+            "MODEL_JUDGE_API_KEY": "k-123456",
+            "PYTHONPATH": os.pathsep.join(map(str, (tmp_path, *ROOT.glob("src/*")))),
+        }
+        worker = Path(__file__).with_name("veadk_forms_worker.py")
+        done = program(python, worker, cwd=tmp_path, env=env, timeout=300)
+    scores, failure = done.stdout.splitlines()[-2:]
+    assert scores == "[('Base Evaluation', 0.8, True), ('ToolCorrectnessMetric', 1.0, True)]", done.stdout
+    assert failure.startswith("tests/two.test.json:track, turn 1: ToolCorrectnessMetric 0.00 failed: ")
+    assert len(server.received) == 3  # The steps of GEval once, and a score for each turn.

@@ -494,6 +494,28 @@ COMMENTS = (
 )
 
 
+def test_migrate__scenarios_of_adk(tmp_path: Path) -> None:
+    """The id is what `adk eval_set add_eval_case` of google-adk 2.13.0 gives."""
+    plan = {"startingPrompt": "Book a flight.", "conversation_plan": "To Rome; then thank."}
+    other = {"starting_prompt": "Hi", "conversation_plan": "Be rude.", "user_persona": "NOVICE"}
+    old, new = write(tmp_path / "scenarios.json", {"scenarios": [plan, plan, other]}), tmp_path / "new.evalset.json"
+    session = write(tmp_path / "session.json", {"app_name": "trip", "user_id": "u", "state": {"budget": 150}})
+    assert migrate(old, new, initial_session=session) == []
+    write(tmp_path / "test_config.json", {"criteria": {"safety_v1": 0.5}})
+    suite = load_suite(tmp_path, [str(new)])
+    assert not suite.errors
+    first, second = suite.files[0].cases
+    assert first.eval_id == "9e8058f5" and first.session_input and first.session_input.state == {"budget": 150}
+    assert second.conversation_scenario and second.conversation_scenario.user_persona == "NOVICE"
+    wrong = {"scenarios": [{"starting_prompt": "Hi"}]}
+    assert codes(migrate(write(tmp_path / "a.json", wrong), new)) == ["missing-field"]
+    assert codes(migrate(write(tmp_path / "a.json", {"scenarios": []}), new)) == ["invalid-value"]
+    assert codes(migrate(old, new, initial_session=write(tmp_path / "b.json", {"state": 1}))) == [
+        "missing-field"
+    ] * 2 + ["wrong-type"]
+    assert codes(migrate(old, new, initial_session=tmp_path / "none.json")) == ["unreadable-file"]
+
+
 def test_migrate__comments_and_trailing_commas_are_dropped(tmp_path: Path) -> None:
     text = ""
     for number, old in enumerate(COMMENTS):

@@ -218,6 +218,8 @@ def test_entry_points__command_plugin_and_the_group_of_criteria() -> None:
     assert {(point.group, point.name, point.load().__name__) for point in points} == {
         ("console_scripts", "agent-eval", "run"),
         ("pytest11", "adk_evals", "agent_eval.pytest_plugin"),
+        (GROUP, "adk_rust_response_similarity", "response_similarity"),
+        (GROUP, "adk_rust_tool_trajectory", "tool_trajectory"),
     }
     assert f'[project.entry-points."{GROUP}"]' in TEXT["docs/custom-metrics.md"]
 

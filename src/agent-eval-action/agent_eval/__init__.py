@@ -45,4 +45,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(importlib.import_module("agent_eval.api"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    hint = ": it is in agent_eval_workbench.veadk" if name in {"ADKEvaluator", "DeepevalEvaluator"} else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

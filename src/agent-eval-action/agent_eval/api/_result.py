@@ -114,18 +114,12 @@ class Cases(Mapping[str, CaseResult]):
         return len(self._by_id)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EvalResult(Coroutine[Any, Any, "EvalResult"]):
-    """The result of a run. It can be awaited, and is its own result.
+class Finished(Coroutine[Any, Any, Any]):
+    """It can be awaited, and is its own result.
 
     `asyncio.run`, `create_task` and `gather` accept it, too. Unlike a native coroutine, it has run even if it isn't
     awaited.
     """
-
-    report: RunReport
-    """Everything that results.json has (docs/results.md)."""
-    output: Path | None = None
-    """The directory with the result files; None if it was temporary and is removed."""
 
     def __await__(self) -> Generator[Any, Any, Self]:
         return self
@@ -141,6 +135,16 @@ class EvalResult(Coroutine[Any, Any, "EvalResult"]):
 
     def close(self) -> None:
         """Does nothing: everything is done."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EvalResult(Finished):
+    """The result of a run, which can be awaited."""
+
+    report: RunReport
+    """Everything that results.json has (docs/results.md)."""
+    output: Path | None = None
+    """The directory with the result files; None if it was temporary and is removed."""
 
     def __bool__(self) -> bool:
         """Whether the run is green, as `check` decides, for `assert`."""

@@ -360,7 +360,7 @@ def _package_problem(criterion: CriterionConfig, config: str) -> list[Problem]:
             Problem(
                 code="criterion-package-broken",
                 message=f"{message[:1].upper()}{message[1:]}.",
-                hint="The package is installed in agent-eval's environment: update or remove it there.",
+                hint="Correct the criterion, or install, update or remove the package in agent-eval's environment.",
                 file=config,
             )
         ]

@@ -3,6 +3,7 @@
 from agent_eval_scoring.criteria._alignment import Alignment, align
 from agent_eval_scoring.criteria._depth import explained, with_hidden
 from agent_eval_scoring.criteria._differences import describe_differences, literal, name_of, render_call, visible
+from agent_eval_scoring.criteria._sequences import common_length, edit_distance
 from agent_eval_scoring.criteria._trajectory import ToolTrajectory
 from agent_eval_scoring.criteria.base import (
     Conversation,

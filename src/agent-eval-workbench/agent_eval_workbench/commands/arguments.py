@@ -154,14 +154,15 @@ def _migrate(parser: argparse.ArgumentParser) -> None:
         "old",
         type=Path,
         metavar="OLD",
-        help="a legacy eval file, an eval file with comments, or a directory of `adk conformance record`",
+        help="a legacy eval file, a file of scenarios, an eval file with comments, or a directory of "
+        "`adk conformance record`",
     )
     parser.add_argument("new", type=Path, metavar="NEW", help="the eval set to write")
     parser.add_argument(
         "--initial-session",
         type=Path,
         metavar="FILE",
-        help="a JSON file with the initial session of a list of turns",
+        help="a JSON file with the initial session of a list of turns, or of all scenarios",
     )
 
 

@@ -1,4 +1,4 @@
-"""`agent-eval export FORMAT`: a run's results for other tools. It reads results; it never changes a verdict."""
+"""`agent-eval export FORMAT`: a run's results, or eval files, for other tools. It never changes a verdict."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from agent_eval.settings import BY_INPUT
 from agent_eval_results import FILES
 from agent_eval_scoring.core.text import harmless
 from agent_eval_scoring.evalset.json import write_text
+from agent_eval_workbench.exports import cozeloop
 from agent_eval_workbench.exports.adk_web import write_history
 from agent_eval_workbench.exports.client import InvalidTarget, otlp_target, send_batches
 from agent_eval_workbench.exports.otlp import otlp_batches, otlp_lines
@@ -39,6 +40,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     _rows_arguments(formats, "jsonl", "the same rows as JSON Lines")
     _otlp_arguments(formats)
     _adk_arguments(formats)
+    cozeloop.add_arguments(add_format(formats, "cozeloop", "eval files as items of a CozeLoop evaluation set"))
 
 
 def _rows_arguments(formats: Parsers, name: str, description: str) -> None:
@@ -201,4 +203,5 @@ FORMATS: Mapping[str, Export] = {
     "jsonl": _rows(json_lines),
     "otlp": _otlp,
     "adk": _adk,
+    "cozeloop": cozeloop.upload_eval_files,
 }

@@ -1,10 +1,15 @@
-"""`agent-eval migrate OLD NEW`: makes an eval set of a legacy file, a dataset of agents-cli, or conformance cases."""
+"""`agent-eval migrate OLD NEW`: makes an eval set of a legacy file, a dataset of agents-cli, a file of scenarios, or
+conformance cases.
+"""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from pathlib import Path
+
+from pydantic import Field, ValidationError
 
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import print_problems
@@ -12,9 +17,10 @@ from agent_eval_agents.sandbox import secrets_in
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import Problem, Severity, capped, docs_page, has_error
 from agent_eval_scoring.core.text import plural
+from agent_eval_scoring.core.wire import WireModel
 from agent_eval_scoring.evalset.json import Document, eval_set_text, read_document, write_text
-from agent_eval_scoring.evalset.models import EvalCase, EvalSet
-from agent_eval_scoring.evalset.parse import EvalFile, read_eval_file, read_session
+from agent_eval_scoring.evalset.models import ConversationScenario, EvalCase, EvalSet, SessionInput
+from agent_eval_scoring.evalset.parse import EvalFile, read_eval_file, read_session, shape_problems
 from agent_eval_workbench.recording.new_cases import personal_data
 from agent_eval_workbench.recording.stored import masked, masks_in
 from agent_eval_workbench.recording.target import new_set_id, stem
@@ -43,18 +49,19 @@ def migrate(
     root: Path | None = None,
     masker: Masker | None = None,
 ) -> list[Problem]:
-    """Converts an eval file from either of ADK's legacy formats, or a directory of `adk conformance record`.
+    """Converts an eval file from either of ADK's legacy formats, a file of scenarios (`{"scenarios": [...]}`, as for
+    `adk eval_set add_eval_case`), or a directory of `adk conformance record`.
 
     Comments and trailing commas are removed, also from a file in the current format and from a config.
 
     The id of the eval set is the stem of the new file, because ADK finds an eval set by it. If another file has that
     id, the name of the directory is appended. A case converted from a list of turns gets the stem of the old file as
-    its id.
+    its id, and one of a scenario the id that ADK gives it.
 
     Args:
         old: The file to read; a directory with specifications, or a YAML file beside one.
         new: The file to write. It may be the same file.
-        initial_session: A JSON file with the initial session of a list of turns.
+        initial_session: A JSON file with the initial session of a list of turns, or of all scenarios.
         root: The directory whose eval files must not have the same id. None skips this check.
         masker: Of what was recorded.
 
@@ -66,6 +73,8 @@ def migrate(
         unused = [] if initial_session is None else [_unused_session(initial_session)]
         return unused + _recorded(source, new, root, masker or Masker())
     document, problems = read_document(old, old.as_posix(), lenient=True)
+    if document is not None and isinstance(document.value, dict) and "scenarios" in document.value:
+        return problems + _scenarios(document, new, initial_session, root)
     session, session_problems = (
         (None, []) if initial_session is None else read_session(initial_session, initial_session.as_posix())
     )
@@ -96,6 +105,42 @@ def migrate(
         cases = [_of_adk(case) for case in cases]
     set_id, renamed = new_set_id(new, root)
     return problems + renamed + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases)), new)
+
+
+class _Scenarios(WireModel):
+    """google-adk 2.13.0, evaluation/conversation_scenarios.py."""
+
+    scenarios: list[ConversationScenario] = Field(min_length=1)
+
+
+def _scenarios(document: Document, new: Path, initial_session: Path | None, root: Path | None) -> list[Problem]:
+    """Writes a case for each scenario; the same one twice is one case."""
+    session = None
+    try:
+        scenarios = _Scenarios.model_validate(document.value).scenarios
+    except ValidationError as error:
+        return shape_problems(document, error, _Scenarios, ())
+    if initial_session is not None:
+        initial, problems = read_document(initial_session, initial_session.as_posix())
+        if initial is None:
+            return problems
+        try:
+            session = SessionInput.model_validate(initial.value)
+        except ValidationError as error:
+            return shape_problems(initial, error, SessionInput, ())
+    cases = {
+        eval_id: EvalCase(eval_id=eval_id, conversation_scenario=scenario, session_input=session)
+        for scenario in scenarios
+        for eval_id in [_scenario_id(scenario)]
+    }
+    set_id, renamed = new_set_id(new, root)
+    return renamed + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=list(cases.values()))), new)
+
+
+def _scenario_id(scenario: ConversationScenario) -> str:
+    """ADK's id (google-adk 2.13.0). Of a named persona ADK hashes its own text, so there the id differs."""
+    text = json.dumps(scenario.model_dump(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _losses(file: EvalFile) -> list[Problem]:
@@ -154,6 +199,6 @@ def _unused_session(session: Path) -> Problem:
         severity=Severity.WARNING,
         code="initial-session-unused",
         message="The initial session is not used: the file contains the sessions of its cases.",
-        hint="Only legacy test files (lists of turns) need a separate file for it.",
+        hint="Only legacy test files (lists of turns) and scenarios need a separate file for it.",
         file=session.as_posix(),
     )

@@ -1,4 +1,4 @@
-"""Sends OTLP: JSON or protobuf with credentials, bounded time and size, no secret in a message."""
+"""Sends JSON, and OTLP in JSON or protobuf: with credentials, bounded time and size, no secret in a message."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ class InvalidTarget(AgentEvalError):
     """The address or the credentials can't be used. The message is safe to log."""
 
 
-def _checked_url(url: str, name: str) -> str:
+def checked_url(url: str, name: str, *, encrypted: bool = False) -> str:
     """The URL of a service without a trailing slash.
 
     Args:
         url: The URL.
         name: The flag or variable that contains it, for the message.
+        encrypted: Whether only https is allowed, except for this machine.
 
     Raises:
         InvalidTarget: It is not an http(s) URL, or contains a password.
@@ -53,6 +54,8 @@ def _checked_url(url: str, name: str) -> str:
     if parts.scheme not in {"http", "https"} or not host or "@" in parts.netloc or parts.query or parts.fragment:
         # The URL is not shown: it may contain a password.
         raise InvalidTarget(f"{name} is not the URL of a service. Write https://HOST[:PORT][/PATH].")
+    if encrypted and parts.scheme == "http" and host not in {"localhost", "127.0.0.1", "::1"}:
+        raise InvalidTarget(f"{name} would send the key without encryption. Write https://.")
     return url.rstrip("/")
 
 
@@ -150,7 +153,7 @@ class Client:
         except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict):
-            raise UploadError(f"{where} answers with HTTP {answer.status}, but not in OTLP.")
+            raise UploadError(f"{where} answers with HTTP {answer.status}, and the answer can't be read.")
         return content
 
     def _reason(self, body: bytes) -> str:
@@ -195,11 +198,11 @@ def otlp_target(signal: Literal["traces", "logs"], environ: Mapping[str, str], e
     """
     own = f"{_PREFIX}{signal.upper()}_"
     if endpoint:
-        url = f"{_checked_url(endpoint, '--endpoint')}/v1/{signal}"
+        url = f"{checked_url(endpoint, '--endpoint')}/v1/{signal}"
     elif value := environ.get(f"{own}ENDPOINT"):
-        url = _checked_url(value, f"{own}ENDPOINT")
+        url = checked_url(value, f"{own}ENDPOINT")
     elif value := environ.get(f"{_PREFIX}ENDPOINT"):
-        url = f"{_checked_url(value, f'{_PREFIX}ENDPOINT')}/v1/{signal}"
+        url = f"{checked_url(value, f'{_PREFIX}ENDPOINT')}/v1/{signal}"
     else:
         raise InvalidTarget(f"There is no endpoint. Set --endpoint or {_PREFIX}ENDPOINT, or write to --output.")
     name = f"{own}HEADERS" if environ.get(f"{own}HEADERS") else f"{_PREFIX}HEADERS"

@@ -234,7 +234,7 @@ _KINDS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
         "It is a recorded session of ADK, e.g. of `adk test`, for `adk web` and `adk run --resume`. "
         "`agent-eval record NEW --from FILE` makes an eval case of it.",
     ),
-    (_has("scenarios"), "It looks like a file of scenarios; `adk eval_set add_eval_case` adds them to an eval set."),
+    (_has("scenarios"), "It looks like a file of scenarios; `agent-eval migrate OLD NEW` makes an eval set of it."),
     (
         _has("eval_id", "evalId"),
         'It looks like a single case, or a list of cases; write {"eval_set_id": "...", "eval_cases": [...]} around it.',
