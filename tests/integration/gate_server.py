@@ -9,6 +9,7 @@ server's, and variables that Python reads when it starts have no effect.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import gc
 import importlib
@@ -20,11 +21,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import shared_server
 from pydantic import BaseModel
 
 _LAZY = (
@@ -65,21 +68,16 @@ class _Server:
     """The server of this process, from the process's side."""
 
     def __init__(self) -> None:
-        self._channel, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # A process with threads is not safe to fork.
-                start_new_session=True,
-            )
+        self._channel = socket.socket(socket.AF_UNIX)
+        address = shared_server.address_of("gates", sys.executable, __file__)
+        while self._channel.connect_ex(address) == errno.ECONNREFUSED:  # Another worker is about to start it.
+            time.sleep(0.01)
+        self._group = int(self._channel.recv(64))
 
     @staticmethod
     @functools.cache
     def of(pid: int) -> _Server:
-        """The server that a process started. It ends with the process, whose end closes the channel."""
+        """The server of a process. It ends when its channel is closed."""
         return _Server()
 
     def ask(self, request: bytes, streams: list[int], timeout: float) -> int:
@@ -98,21 +96,21 @@ class _Server:
 
     def _end(self) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(timeout=10)
+            os.killpg(self._group, signal.SIGKILL)
         self._channel.close()
         _Server.of.cache_clear()
 
 
-def _serve(channel: socket.socket) -> None:
+def _serve(channel: socket.socket) -> NoReturn:
     """Forks for each request, one after the other, until the other end is closed."""
-    _import_everything()
+    os.setsid()
+    channel.sendall(b"%d" % os.getpid())
     while True:
         request, streams, _, _ = socket.recv_fds(channel, 65_536, 2)
         while request and not request.endswith(b"\n"):
             request += channel.recv(65_536)
         if not request:
-            return
+            os._exit(0)
         child = os.fork()
         if child == 0:
             channel.close()
@@ -174,4 +172,11 @@ def _become(request: Mapping[str, list[str] | str | dict[str, str]], streams: Se
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv.pop(1))))
+    _import_everything()
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
+        del sys.argv[1]
+        for channel in shared_server.connections(listener, int(sys.argv.pop())):
+            with channel:
+                if os.fork() == 0:
+                    listener.close()
+                    _serve(channel)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import json
 import os
 import select
@@ -24,6 +23,7 @@ import socket
 import struct
 import sys
 import traceback
+from collections.abc import Iterator
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
@@ -50,34 +50,12 @@ def command(python: str | os.PathLike[str]) -> list[str]:
     name = os.fspath(python)
     if sys.platform != "linux":  # which has abstract addresses and descriptors of processes
         return [name]
-    return [name, "-IS", __file__, _server(name, os.getpid())]
-
-
-@functools.cache
-def _server(python: str, owner: int) -> str:
-    """The address of a process's server. It ends with the process, whose end closes its input."""
-    import atexit
-    import subprocess
+    from shared_server import address_of
 
     from agent_eval_agents.host import PROGRAM
 
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind("")  # Linux chooses an abstract address.
-        listener.listen(64)
-        process = subprocess.Popen(
-            [python, __file__, "serve", str(listener.fileno()), str(PROGRAM)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            pass_fds=[listener.fileno()],
-            start_new_session=True,
-        )
-        atexit.register(_end, process)
-        return bytes(listener.getsockname()[1:]).decode("ascii")
-
-
-def _end(server: Any) -> None:
-    server.stdin.close()
-    server.wait(timeout=10)
+    server = f"hosts-{name.replace('/', '-')}"[-80:]
+    return [name, "-IS", __file__, address_of(server, name, __file__, "serve", str(PROGRAM))[1:]]
 
 
 # --- What the gate starts instead of the interpreter
@@ -109,8 +87,8 @@ def _ask(address: str, arguments: list[str]) -> NoReturn:
 # --- The server
 
 
-def _serve(listener: socket.socket, host: str) -> None:
-    """Forks for each connection until the input is closed."""
+def _serve(host: str, connections: Iterator[socket.socket]) -> None:
+    """Forks for each connection."""
     import gc
     import importlib
 
@@ -127,17 +105,10 @@ def _serve(listener: socket.socket, host: str) -> None:
         code = compile(file.read(), file.name, "exec")
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads is not safe to fork"
     gc.freeze()
-    while True:
-        ready, _, _ = select.select([listener.fileno(), 0], [], [])
-        if 0 in ready:
-            return
-        connection, _ = listener.accept()
+    for connection in connections:
         if os.fork() == 0:
             _watch(connection, code)
         connection.close()
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                pass
 
 
 def _watch(connection: socket.socket, code: CodeType) -> NoReturn:
@@ -198,7 +169,9 @@ def _become(request: dict[str, Any], descriptors: list[int], code: CodeType) -> 
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
+        from shared_server import connections
+
         sys.path.pop(0)  # the tests' directory
-        _serve(socket.socket(fileno=int(sys.argv[2])), sys.argv[3])
+        _serve(sys.argv[2], connections(socket.socket(fileno=int(sys.argv[3])), int(sys.argv[4])))
     else:
         _ask(sys.argv[1], sys.argv[2:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -75,12 +76,19 @@ class Story:
         return [*(self.make(name, values[-1], 0) for name, values in self.base.items()), *self.bases]
 
     def history(self) -> HistoryReport | None:
-        days = max(map(len, self.base.values()), default=0)
-        runs = [
-            [self.make(name, values[day - days], 0) for name, values in self.base.items() if days - day <= len(values)]
-            for day in range(days)
-        ]
-        return history_of(*(report(*cases, day=day) for day, cases in enumerate(runs))) if runs else None
+        stored = _stored(self.make, tuple((name, tuple(values)) for name, values in self.base.items()))
+        return HistoryReport.model_validate_json(stored) if stored else None
+
+
+@functools.cache
+def _stored(make: Callable[[str, Any, int], CaseReport], base: tuple[tuple[str, tuple[Any, ...]], ...]) -> str:
+    """The history of the base as JSON; "" without one. Many stories have the same."""
+    made = functools.cache(lambda name, value: make(name, value, 0))
+    days = max((len(values) for _, values in base), default=0)
+    runs = [
+        [made(name, values[day - days]) for name, values in base if days - day <= len(values)] for day in range(days)
+    ]
+    return history_of(*(report(*cases, day=day) for day, cases in enumerate(runs))).model_dump_json() if runs else ""
 
 
 def story(base: str, head: str, more: str = "1", **others: Any) -> Story:

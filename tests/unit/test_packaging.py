@@ -315,7 +315,6 @@ def test_one_binding__fails_for_src_and_says_where(tmp_path: Path) -> None:
     command = (sys.executable, ROOT / "tools" / "one_binding.py")
 
     assert output_of(*command, code=1, cwd=tmp_path) == "src/a.py:4: `_TASK` is bound in line 2 already\n"
-    output_of(*command)
 
 
 def test_exceptions__all_of_ours_have_one_root() -> None:
@@ -325,7 +324,8 @@ def test_exceptions__all_of_ours_have_one_root() -> None:
         f"{path.relative_to(ROOT)}: {node.name}"
         for path in (ROOT / "src").rglob("*.py")
         if "agent_eval_host" not in path.parts
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        and re.search(r"^ *class .*(Error|Exception)", text := path.read_text("utf-8"), re.MULTILINE)
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ClassDef)
         and (bases := {base.id for base in node.bases if isinstance(base, ast.Name)}) & builtin
         and "AgentEvalError" not in bases
