@@ -1,6 +1,7 @@
 import dataclasses
 import gzip
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from recording_samples import facts, turn
 
 from agent_eval_agents.protocol import AgentFailure, SessionRequest
-from agent_eval_agents.recorded import RecordedAgent, check_recording
+from agent_eval_agents.recorded import DRIVER, RecordedAgent, check_recording
 from agent_eval_scoring.core.content import text_of, user_message
 from agent_eval_scoring.core.invocation import Invocation, adk_value, tool_calls
 
@@ -179,3 +180,9 @@ async def test_start__a_second_one_after_a_failure_fails_again(tmp_path: Path) -
     for _ in range(2):
         with pytest.raises(AgentFailure, match="line 2 is not the recording"):
             await agent.start()
+
+
+def test_refuse__a_fifo_is_no_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    problem = DRIVER.refuse("pipe", tmp_path, "`agent`")
+    assert problem is not None and problem.message.endswith("which is not a regular file")

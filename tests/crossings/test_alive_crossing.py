@@ -169,11 +169,7 @@ ERRORS = {"tool raises": "agent-error", "hang, one": "agent-error", "exit, one":
 """Agents that answer in other cases, and the reason beside a baseline."""
 UNLOADED = ("import error", "exit at import")
 """Agents that can't be imported."""
-DEAD = {
-    "hang, all": "deadline",
-    "out of memory": "agent-exception",
-    "SIGKILL": "agent-crash",
-}
+DEAD = {"hang, all": "deadline", "out of memory": "agent-exception", "SIGKILL": "agent-crash"}
 """Agents that can be imported and never answer, and the reason beside a baseline."""
 WORSE = "worse than main"
 """Stands for the codes of a case, or of cases, that are worse than on the base branch."""

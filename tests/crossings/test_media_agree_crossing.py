@@ -492,14 +492,7 @@ ADVISORY = {"gate": "advisory"}
 EVERY = "if the gate did not decide by case, every failure counts (docs/results.md, junit.xml)"
 FAILS, RED = "fails the run", "shows red"
 KNOWN = (
-    Known(
-        FAILS,
-        {"page": False},
-        True,
-        {},
-        {"beside": "an outage", "policy": "only informs"},
-        EVERY,
-    ),
+    Known(FAILS, {"page": False}, True, {}, {"beside": "an outage", "policy": "only informs"}, EVERY),
     Known(
         RED,
         {"results.json": False},

@@ -254,11 +254,7 @@ TABLE = Table(
             expect=LOST,
             cause="google-adk asks an MCP server twice at most",
         ),
-        Row(
-            where={"whose": MCP, "outage": "mix"},
-            expect=SERVER,
-            cause="google-adk asks an MCP server twice at most",
-        ),
+        Row(where={"whose": MCP, "outage": "mix"}, expect=SERVER, cause="google-adk asks an MCP server twice at most"),
         # Slower than the client of an MCP server waits: an outage, from the first run on.
         Row(where={"whose": MCP, "outage": "latency", "when": (*AT_START, CONFIRMATION)}, expect=SERVER),
         Row(where={"whose": MCP, "outage": "latency"}, expect=LOST),

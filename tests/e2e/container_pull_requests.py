@@ -105,13 +105,7 @@ class Project:
         return bool(self.origin.git("branch", "--list", branch))
 
     def _run(
-        self,
-        run: Run,
-        event: str,
-        payload: Mapping[str, Any],
-        sha: str,
-        ref: str,
-        inputs: Mapping[str, str],
+        self, run: Run, event: str, payload: Mapping[str, Any], sha: str, ref: str, inputs: Mapping[str, str]
     ) -> Finished:
         self.runs.append(run)
         workspace = self._checkout(sha, self.scratch / f"workspace-{run.id}")

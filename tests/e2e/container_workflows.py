@@ -56,11 +56,7 @@ def copied(root: Path, base: str) -> Path:
 # What the root `action.yml` uses, as stand-ins for act: actions of others can't be downloaded everywhere.
 
 ACTION = (REPOSITORY / "action.yml").read_text("utf-8")
-_USED = {
-    "actions/cache": "cache",
-    "actions/upload-artifact": "upload",
-    "actions/download-artifact": "download",
-}
+_USED = {"actions/cache": "cache", "actions/upload-artifact": "upload", "actions/download-artifact": "download"}
 ADDRESS = 'outputs:\n  artifact-url: {description: x, value: "${{ steps.upload.outputs.artifact-url }}"}\n'
 """The output of what stands for actions/upload-artifact."""
 

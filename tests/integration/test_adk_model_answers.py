@@ -37,9 +37,7 @@ def answer(asked: GenerateRequest) -> Answer:
         parts: list[dict[str, Any]] = [{"text": REPORT if "You are merge." in name else f"from the {name[8:12]}"}]
         if "You are helper." in name:
             parts.insert(0, {"text": "hm", "thought": True, "thoughtSignature": "/wBz"})
-        return Answer(
-            parts=parts,
-        )
+        return Answer(parts=parts)
     if said[-1] == "weather" and not responses:
         return Answer(
             parts=[

@@ -378,10 +378,7 @@ def turns() -> dict[str, Play]:
 
 def failures() -> dict[str, Play]:
     def error_line(kind: str, message: str, **more: str) -> dict[str, Any]:
-        return {
-            "error": f"{kind}: {message}",
-            "error_details": {"error_type": kind, "error_message": message, **more},
-        }
+        return {"error": f"{kind}: {message}", "error_details": {"error_type": kind, "error_message": message, **more}}
 
     sessions: dict[str, Any] = {}
 

@@ -171,11 +171,7 @@ def test_each_metric__is_judged_by_the_model_it_names_and_the_report_says_so(tmp
             more={"safety_v1": VERTEX, "multi_turn_task_success_v1": VERTEX},
         )
         answers(repository, {"good": "Paris.", "bad": ["Paris.", "Lyon."]})
-        done = judged_run(
-            repository,
-            judge,
-            environment=service.environ(tmp_path / "account.json"),
-        )
+        done = judged_run(repository, judge, environment=service.environ(tmp_path / "account.json"))
 
     metrics = [(case.eval_id, metric) for case in done.report.cases for metric in case.metrics if metric.threshold]
     facts = [f"{name} {each.name}: {each.score}, {each.runs[0].details['backend']}" for name, each in metrics]

@@ -73,11 +73,7 @@ def test_coverage__every_medium_of_a_pull_request(repo: Repo) -> None:
     assert (coverage.tools, coverage.called) == (["find", "refund", "ship"], ["find"])
     assert (coverage.agents, coverage.reached) == (["billing", "shop"], ["shop"])
     comment = comment_markdown(done.report)
-    for text in (
-        done.out,
-        (done.output / "summary.md").read_text("utf-8"),
-        index_of(done.output / "report.html"),
-    ):
+    for text in (done.out, (done.output / "summary.md").read_text("utf-8"), index_of(done.output / "report.html")):
         assert LINE in text and NEW in text
     assert NEW in comment and LINE not in comment
     assert done.report.verdict == "passed"

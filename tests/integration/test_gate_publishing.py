@@ -267,10 +267,7 @@ def test_outputs__what_an_agent_prints_is_no_command_and_its_secret_is_nowhere(
         file.write("\nimport sys\n\nprint('::error::planted')\nprint('##[error]planted', file=sys.stderr)\n")
     repository.evals("counted/evals/some.test.json", {"tells": "secret", "raises": "secret-raise"})
     environment = {**job, "JOB_SECRET": SECRET, "RUNS_FILE": str(tmp_path / "runs")}
-    inputs = {
-        "INPUT_AGENT-PYTHON": str(adk_python()),
-        "INPUT_AGENT-ENV": "+JOB_SECRET,RUNS_FILE,GATE_TEST_MARK",
-    }
+    inputs = {"INPUT_AGENT-PYTHON": str(adk_python()), "INPUT_AGENT-ENV": "+JOB_SECRET,RUNS_FILE,GATE_TEST_MARK"}
     done = repository.gate("action", environment={**environment, **inputs})
     assert done.statuses == {"tells": "failed", "raises": "failed"}, done.out + done.err
     assert "it is ***" in (done.output / "results.json").read_text(encoding="utf-8")

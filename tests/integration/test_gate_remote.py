@@ -125,10 +125,7 @@ async def test_run__a_fork_without_secrets_is_errored_not_failed(project: Reposi
 
     fork = {"id": 2, "full_name": "stranger/fork", "fork": True}
     own = {"id": 1, "full_name": "org/repo", "default_branch": "main"}
-    sides = {
-        "head": {"sha": "1" * 40, "ref": "x", "repo": fork},
-        "base": {"sha": "2" * 40, "ref": "main", "repo": own},
-    }
+    sides = {"head": {"sha": "1" * 40, "ref": "x", "repo": fork}, "base": {"sha": "2" * 40, "ref": "main", "repo": own}}
     payload = {"repository": own, "pull_request": {"number": 7, **sides, "user": {"login": "stranger"}}}
     project.write({"event.json": payload})
     github = {

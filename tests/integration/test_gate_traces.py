@@ -23,8 +23,7 @@ COMPARE = eval_case(
 )
 HELLO = eval_case("hello", ("Hello", [], "Hi, ask me about the weather."))
 EXPERT = eval_case(
-    "expert",
-    ("Ask the expert about Rome", [("ask_expert", {"question": "Rome"})], "The expert says: Rome is old."),
+    "expert", ("Ask the expert about Rome", [("ask_expert", {"question": "Rome"})], "The expert says: Rome is old.")
 )
 CRITERIA = {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}
 

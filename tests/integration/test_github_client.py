@@ -70,11 +70,7 @@ def test_client__ghes_has_its_api_below_a_path_and_no_more_pages_are_read_than_a
         path = github.repo("issues", 7, "comments")
 
         assert [len(list(github.paginate(path, limit=limit))) for limit in (150, 5, None)] == [150, 5, 250]
-        assert [request.query for request in fake.requests[:3]] == [
-            "per_page=100",
-            "per_page=100&page=2",
-            "per_page=5",
-        ]
+        assert [request.query for request in fake.requests[:3]] == ["per_page=100", "per_page=100&page=2", "per_page=5"]
 
 
 GZIP = {"Content-Encoding": "gzip"}

@@ -85,9 +85,7 @@ def test_decode__keys_of_the_agent_are_masked_and_those_of_the_protocol_are_not(
     line = json.dumps({"v": 1, "type": "notify", "params": {"turn": 123456, "event": call}}).encode()
     assert decode(line, Masker({"function_call": "KEY", "123456": "PIN"}))["params"] == {
         "turn": 123456,
-        "event": {
-            "function_call": {"name": "f", "args": {"***KEY***": 1, "response": {"***KEY***": 2}}},
-        },
+        "event": {"function_call": {"name": "f", "args": {"***KEY***": 1, "response": {"***KEY***": 2}}}},
     }
 
 

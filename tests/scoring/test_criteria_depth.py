@@ -135,7 +135,7 @@ def test_hidden_calls__paths() -> None:
     circle = [span("a", "c1", "x", "c2"), span("b", "c2", "x", "c1")]
     turned = made(INNER, GEO, DEEPER, node)
     assert [path for path, _ in hidden_calls(turned)] == [
-        *("weather > look", "weather > geo", "weather > geo > look", "bookings > book"),
+        *("weather > look", "weather > geo", "weather > geo > look", "bookings > book")
     ]
     assert [path for path, _ in hidden_calls(made(earlier))] == ["weather > look"], "of recordings that lack `inside`"
     assert len(hidden_calls(made(*circle))) == 2, "an agent can write anything"

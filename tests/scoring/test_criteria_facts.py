@@ -190,10 +190,7 @@ def written(value: Decimal, style: str) -> str:
     return text.translate({ord(str(digit)): chr(0x660 + digit) for digit in range(10)}) if style == "ar" else text
 
 
-@given(
-    st.decimals(min_value=-(10**12), max_value=10**12, places=2),
-    *[st.sampled_from(sorted(WRITTEN))] * 2,
-)
+@given(st.decimals(min_value=-(10**12), max_value=10**12, places=2), *[st.sampled_from(sorted(WRITTEN))] * 2)
 def test_facts__a_number_is_the_same_in_each_locale(value: Decimal, first: str, second: str) -> None:
     compared = compare(f"It is {written(value, first)} now", f"Now: {written(value, second)}.")
 

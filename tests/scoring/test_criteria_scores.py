@@ -93,8 +93,7 @@ async def test_trajectory__is_the_mean_over_turns() -> None:
 
 
 @pytest.mark.parametrize(
-    "metric",
-    ["tool_trajectory_avg_score", "tool_trajectory_partial", "trajectory_precision", "trajectory_recall"],
+    "metric", ["tool_trajectory_avg_score", "tool_trajectory_partial", "trajectory_precision", "trajectory_recall"]
 )
 async def test_score__too_deep(metric: str) -> None:
     expected: Any = {}

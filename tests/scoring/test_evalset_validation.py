@@ -152,10 +152,7 @@ CONFIG_AND_CASES: dict[str, tuple[Any, ...]] = {
         case(),
     ),
     "no answer, and criteria of calls": ({"criteria": {**CALLS, "trajectory_recall": 1}}, BARE),
-    "one turn without an answer": (
-        {"criteria": {"response_similarity": 1}},
-        turns(TURN, turn(final_response=None)),
-    ),
+    "one turn without an answer": ({"criteria": {"response_similarity": 1}}, turns(TURN, turn(final_response=None))),
     "no expected responses": ({"criteria": {"intermediate_response_similarity": 0.5}}, case()),
     "expected responses in one of two turns": ({"criteria": {"intermediate_response_similarity": 0.5}}, SAYING),
     "odd messages": (

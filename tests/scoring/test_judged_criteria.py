@@ -294,12 +294,7 @@ OUTCOMES: dict[str, tuple[str, ScriptedModel, Conversation, dict[str, Any]]] = {
     "a dialogue": (TRAJECTORY, always(verdicts("no")), conversation(RICH), {"rubrics": [rubric("a")]}),
     "all texts": (HALLUCINATIONS, sentence_judge(BAD), HALF_BAD, {"evaluateIntermediateNlResponses": True}),
     "answers": (HALLUCINATIONS, sentence_judge(BAD), HALF_BAD, {"threshold": 1.0}),
-    "a turn without a text": (
-        HALLUCINATIONS,
-        sentence_judge(BAD),
-        conversation([BAD_AND_GOOD, turn(answer=None)]),
-        {},
-    ),
+    "a turn without a text": (HALLUCINATIONS, sentence_judge(BAD), conversation([BAD_AND_GOOD, turn(answer=None)]), {}),
     "no text": (HALLUCINATIONS, always(None), conversation([turn(answer=None)]), {}),
     "a sentence that is missing from the split, and one that is not there": (
         HALLUCINATIONS,
@@ -337,12 +332,7 @@ OUTCOMES: dict[str, tuple[str, ScriptedModel, Conversation, dict[str, Any]]] = {
         for metric, spec in JUDGE_SPECS.items()
         for word in spec.scale
     },
-    "two verdicts pass": (
-        "response_evaluation_score",
-        always(verdict("2")),
-        conversation([turn()]),
-        {"threshold": 4},
-    ),
+    "two verdicts pass": ("response_evaluation_score", always(verdict("2")), conversation([turn()]), {"threshold": 4}),
 }
 
 

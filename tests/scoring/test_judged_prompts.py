@@ -143,10 +143,7 @@ def _turn(metric: str, number: int, *more: str) -> Invocation:
         said,
         intermediate_data=events(
             {"content": {"parts": [{"function_call": call}]}},
-            {
-                "content": {"parts": [{"function_response": response}]},
-                "grounding_metadata": {"web": f"ground{number}"},
-            },
+            {"content": {"parts": [{"function_response": response}]}, "grounding_metadata": {"web": f"ground{number}"}},
         ),
         app_details=AppDetails.model_validate({"agent_details": {"bot": agent}}),
     )
@@ -315,9 +312,7 @@ def test_instructions__of_each_question() -> None:
     check("golden_judge_instructions.txt", "\n".join(f"== {name}\n{text}" for name, text in shown.items()))
 
 
-ASKED = {
-    4: "cf99deadf24bfa5e",
-}
+ASKED = {4: "cf99deadf24bfa5e"}
 """Hash of the questions of all judged metrics, by QUESTIONS_VERSION."""
 
 

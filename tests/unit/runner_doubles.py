@@ -165,8 +165,7 @@ class TalkativeUser:
 def endless(eval_id: str, first: str = "hello") -> PlannedCase:
     """A case whose simulated user may talk for ever."""
     case = EvalCase(
-        eval_id=eval_id,
-        conversation_scenario=ConversationScenario(starting_prompt=first, conversation_plan="Go on."),
+        eval_id=eval_id, conversation_scenario=ConversationScenario(starting_prompt=first, conversation_plan="Go on.")
     )
     return dataclasses.replace(planned(eval_id), case=case, user_config={"max_allowed_invocations": -1})
 

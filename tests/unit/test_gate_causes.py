@@ -591,13 +591,7 @@ NOISE: Sequence[Noise] = (other_answers, skipped_calls, other_arguments, random_
 
 
 def claims_of_noise(
-    noise: Noise,
-    runs: int,
-    rng: random.Random,
-    *,
-    on_base: int = 0,
-    often: float | None = None,
-    few: bool = False,
+    noise: Noise, runs: int, rng: random.Random, *, on_base: int = 0, often: float | None = None, few: bool = False
 ) -> list[CauseReport]:
     """What is claimed of a run of 16 cases against another one, of the same agent; `on_base`: its runs, if others."""
     make = partial(noise, rng=rng, **({} if often is None else {"often": often}))

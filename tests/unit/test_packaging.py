@@ -154,7 +154,7 @@ def test_tiers__every_test_belongs_to_one() -> None:
 
 def test_tiers__ci_runs_all() -> None:
     assert set(TARGETS) == {
-        *("test", "test-slow", "crossings", "test-browser", "conformance", "nightly", "test-container"),
+        *("test", "test-slow", "crossings", "test-browser", "conformance", "nightly", "test-container")
     }
     script = (ROOT / ".ci/run").read_text("utf-8")
     nightly = (ROOT / ".github/workflows/nightly.yml").read_text("utf-8")

@@ -536,7 +536,7 @@ async def test_by_hand__answers_in_each_mode_and_says_what_is_missing(mode: Mode
     decided = [await session.ask(booking(number, **ROOM), tuple, unseen) for number in (1, 2)]
     decided.append(await session.ask(booking(3, room="b"), tuple, unseen))
     assert [(one["do"], one["response"]) for one in decided] == [
-        *(("answer", {"t": 1}), ("answer", {"t": 2}), ("answer", {"error": "full"})),
+        *(("answer", {"t": 1}), ("answer", {"t": 2}), ("answer", {"error": "full"}))
     ]
     assert session.use.by_hand == 3 and session.use.replayed == 0
     with pytest.raises(AgentFailure) as caught:

@@ -294,10 +294,7 @@ def test_read_settings__each_mistake_has_its_line_and_leaves_the_default(tmp_pat
 
 SOON = (datetime.now(UTC) + timedelta(days=90)).date().isoformat()
 LAMP_TURN = {"user_content": {"parts": [{"text": "Lamp on"}]}, "final_response": {"parts": [{"text": "It is on."}]}}
-SUITE = {
-    "eval_set_id": "home",
-    "eval_cases": [{"eval_id": name, "conversation": [LAMP_TURN]} for name in ("a", "b")],
-}
+SUITE = {"eval_set_id": "home", "eval_cases": [{"eval_id": name, "conversation": [LAMP_TURN]} for name in ("a", "b")]}
 LAMP_HELD = '\n[[quarantine]]\ncase = "evals/home.test.json:a"\nreason = "r"\nowner = "@o"\n'
 
 

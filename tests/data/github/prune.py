@@ -144,10 +144,7 @@ def events(examples: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main(directory: Path) -> None:
-    for name, made in (
-        ("api.github.com.json", pruned(packed(*OPENAPI))),
-        ("events.json", events(packed(*WEBHOOKS))),
-    ):
+    for name, made in (("api.github.com.json", pruned(packed(*OPENAPI))), ("events.json", events(packed(*WEBHOOKS)))):
         text = json.dumps(made, ensure_ascii=False, separators=(",", ":")) + "\n"
         (directory / name).write_text(text, encoding="utf-8")
         print(f"{name}: {len(text):,} characters")

@@ -45,12 +45,7 @@ class FakeGitHub:
     """See the package."""
 
     def __init__(
-        self,
-        *,
-        repository: str = "octo/shop",
-        base_path: str = "",
-        address: str = "127.0.0.1",
-        name: str = "127.0.0.1",
+        self, *, repository: str = "octo/shop", base_path: str = "", address: str = "127.0.0.1", name: str = "127.0.0.1"
     ) -> None:
         self.state = State(repository=repository)
         self.token = "ghs_installationTokenOfTheStandIn01"

@@ -145,10 +145,7 @@ root_agent = LlmAgent(
     model=Gemini(model="gemini-2.5-flash-assistant"),
     instruction=ASSISTANT + STYLE,
     generate_content_config=types.GenerateContentConfig(temperature=0.2, max_output_tokens=500),
-    tools=[
-        *(look_up, fare, desk.rooms, AgentTool(agent=currency)),
-        server("mcp_server.py"),
-    ],
+    tools=[*(look_up, fare, desk.rooms, AgentTool(agent=currency)), server("mcp_server.py")],
     sub_agents=[planner],
     before_agent_callback=saves_logo,
     before_model_callback=adds_logo,
