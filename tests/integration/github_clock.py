@@ -6,7 +6,7 @@ from typing import Any
 
 from fake_github import FakeGitHub
 
-from agent_eval.github.client import Waiting
+from agent_eval.forge.rest import Waiting
 from agent_eval.github.forge import GitHub
 
 

@@ -1,4 +1,4 @@
-"""The examples, run by the gate as a user runs it, and examples/gitlab against a stand-in for the notes API."""
+"""The examples, run by the gate as a user runs it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,15 @@ import shutil
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 
 import gate_server
 import pytest
 from base_repos import new_repo
-from gate_runs import program
 from golden_files import check
-from test_commands_workbench import results
-from upload_server import Received, Reply, upload_server
 
 # The examples, run by the gate as a user runs it: what passes, what the broken agent is caught by.
 
@@ -178,116 +173,3 @@ def test_similarity__scores_are_those_of_its_readme(tmp_path: Path) -> None:
         for case in json.loads((PROJECT / folder / "answers.json").read_text(encoding="utf-8"))["eval_cases"]
     }
     assert all(answers[name] == answer for name, _, answer, _, _ in rows if name != "partial_trajectory")
-
-
-# examples/gitlab/evals_note.py, which writes a note on GitLab's merge requests, against a stand-in for the notes API.
-#
-# What the stand-in does: https://docs.gitlab.com/api/notes/, https://docs.gitlab.com/api/job_artifacts/ (one file of a
-# branch's last job) and https://docs.gitlab.com/api/rest/ (pages, `x-next-page`).
-
-
-SCRIPT = Path(__file__).parents[2] / "examples" / "gitlab" / "evals_note.py"
-GITLAB = "/api/v4/projects/42"
-NOTES = f"{GITLAB}/merge_requests/7/notes"
-RESULTS = f"{GITLAB}/jobs/artifacts/release%2F1.x/raw/agent-eval-results/results.json"
-TOKEN = "glpat-not-a-real-one"
-US, SOMEBODY = 3, 9
-MARKER = "<!-- agent-eval -->"
-
-
-@dataclass
-class Notes:
-    """A merge request's notes, and the results of its target branch."""
-
-    notes: list[dict[str, Any]] = field(default_factory=list)
-    base: bytes | None = None
-    writes: list[str] = field(default_factory=list)
-    paths: list[str] = field(default_factory=list)
-
-    def add(self, author: int, body: str) -> dict[str, Any]:
-        note = {"id": len(self.notes) + 100, "author": {"id": author}, "body": body, "system": False}
-        self.notes.append(note)
-        return note
-
-    def answer(self, request: Received) -> Reply:
-        """What GitLab answers."""
-        self.paths.append(request.path)
-        if request.headers["private-token"] != TOKEN:
-            return Reply(401, {"message": "401 Unauthorized"})
-        url = urlsplit(request.path)
-        query = parse_qs(url.query)
-        if request.method != "GET":
-            self.writes.append(request.method)
-            assert list(request.json) == ["body"]
-            if request.method == "POST":
-                assert url.path == NOTES
-                return Reply(201, self.add(US, request.json["body"]))
-            [note] = [note for note in self.notes if url.path == f"{NOTES}/{note['id']}"]
-            assert note["author"]["id"] == US
-            note["body"] = request.json["body"]
-            return Reply(200, note)
-        if url.path == "/api/v4/user":
-            return Reply(200, {"id": US, "username": "project_42_bot"})
-        if url.path == NOTES:
-            size, page = int(query["per_page"][0]), int(query["page"][0])
-            more = page * size < len(self.notes)
-            part = self.notes[(page - 1) * size : page * size]
-            return Reply(200, part, {"x-next-page": str(page + 1) if more else ""})
-        if url.path == RESULTS and query == {"job": ["evals"]} and self.base:
-            return Reply(200, self.base)
-        return Reply(404, {"message": "404 Not Found"})
-
-
-@pytest.fixture
-def gitlab() -> Iterator[tuple[Notes, str]]:
-    notes = Notes()
-    with upload_server(notes.answer) as server:
-        yield notes, server.url
-
-
-def run(folder: Path, url: str, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
-    return program(
-        sys.executable,
-        SCRIPT,
-        cwd=folder,
-        env={
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "CI_API_V4_URL": f"{url}/api/v4",
-            "CI_PROJECT_ID": "42",
-            "CI_MERGE_REQUEST_IID": "7",
-            "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "release/1.x",
-            "CI_PROJECT_URL": "https://gitlab.example/group/project",
-            "CI_COMMIT_SHA": "a" * 40,
-            "EVALS_NOTE_TOKEN": token,
-        },
-        code=None,
-    )
-
-
-def test_recipe__one_note_is_written_and_then_kept_up_to_date(gitlab: tuple[Notes, str], tmp_path: Path) -> None:
-    notes, url = gitlab
-    out = tmp_path / "agent-eval-results"
-    out.mkdir()
-    results(out / "results.json", ("lamp", 0.25), ("fan", 0.9))
-    (out / "summary.md").write_text("## A summary\n\n/merge\n  /approve\n", encoding="utf-8")
-    for number in range(120):
-        notes.add(SOMEBODY, f"a remark, number {number}")
-    notes.add(SOMEBODY, f"{MARKER}\n\nsomebody who pretends to be us")
-
-    refused = run(tmp_path, url, token="glpat-wrong")
-    assert (refused.returncode != 0, "401" in refused.stderr, notes.writes) == (True, True, [])
-    assert "glpat" not in refused.stderr + refused.stdout + "".join(notes.paths)
-
-    first = run(tmp_path, url)
-    assert (first.returncode, first.stdout) == (0, "Wrote a note\n"), first.stderr
-    # GitLab obeys lines that begin with a slash.
-    assert notes.notes[-1]["body"] == f"{MARKER}\n\n## A summary\n\n\u200b/merge\n  \u200b/approve\n"
-
-    notes.base = results(tmp_path / "base.json", ("lamp", 0.9), ("fan", 0.9)).read_bytes()
-    second = run(tmp_path, url)
-    assert (second.returncode, second.stdout) == (0, "Updated the note\n"), second.stderr
-    body = notes.notes[-1]["body"]
-    assert body.startswith(f"{MARKER}\n\n## ℹ️ 2 cases compared: 1 newly failing, 1 passing as before\n")
-    assert "https://gitlab.example/group/project/-/blob/" + "a" * 40 + "/evals/home.test.json#L3" in body
-    assert (notes.writes, len(notes.notes)) == (["POST", "PUT"], 122)
-    assert notes.notes[-2]["body"].endswith("pretends to be us")

@@ -18,7 +18,7 @@ from fake_github.shapes import Shapes
 from github_clock import Clock, client
 from golden_files import check
 
-from agent_eval.github.errors import GitHubError
+from agent_eval.forge.rest import RestError
 from agent_eval.github.forge import GitHub
 
 # The REST client against sockets that do what GitHub and the network do to it.
@@ -34,8 +34,8 @@ def fake(github: FakeGitHub) -> FakeGitHub:
     return github
 
 
-def failure(github: GitHub, path: str = PULL) -> GitHubError:
-    with pytest.raises(GitHubError) as caught:
+def failure(github: GitHub, path: str = PULL) -> RestError:
+    with pytest.raises(RestError) as caught:
         github.get(path)
     return caught.value
 
@@ -44,7 +44,7 @@ def told(ask: Callable[[], Any]) -> str:
     """What was answered, or the failure."""
     try:
         value = ask()
-    except GitHubError as error:
+    except RestError as error:
         return f"{error.kind}: {error}{' It may have happened.' if error.may_have_happened else ''}"
     if isinstance(value, dict):
         return f"answered: {value.get('number') or value}"
@@ -224,7 +224,7 @@ def test_token__is_in_no_message_and_no_address(fake: FakeGitHub, fault: Fault) 
 
 @pytest.mark.parametrize("token", ["ghs_a b", "ghs_a\nb", "ghs_ü", "ghs_a\x00b"])
 def test_token__that_can_be_none_is_refused_without_showing_it(fake: FakeGitHub, token: str) -> None:
-    with pytest.raises(GitHubError) as caught:
+    with pytest.raises(RestError) as caught:
         client(fake, token=token)
 
     assert caught.value.kind == "unauthorized"
@@ -251,7 +251,7 @@ def test_token__may_end_in_a_line_break_and_is_not_that_of_netrc(
     "address", ["", "api.github.com", "ftp://x", "https://user:secretsecret@host", "https://", "http://["]
 )
 def test_client__an_address_that_is_none(address: str) -> None:
-    with pytest.raises(GitHubError, match="GITHUB_API_URL") as caught:
+    with pytest.raises(RestError, match="GITHUB_API_URL") as caught:
         GitHub(api_url=address, repository="o/r", token="")
     assert "secretsecret" not in str(caught.value)
 
@@ -279,11 +279,11 @@ def test_download__a_store_that_fails_is_asked_by_a_new_address_that_nobody_sees
         (Fault(path="/store/", drop="middle", times=9), "unavailable"),
     ):
         fake.faults[:] = [fault]
-        with pytest.raises(GitHubError) as caught:
+        with pytest.raises(RestError) as caught:
             client(fake).download(path, max_bytes=3000)
         assert (caught.value.kind, "at the file store" in str(caught.value)) == (kind, True)
         assert "sig=" not in "".join(traceback.format_exception(caught.value))
-    with pytest.raises(GitHubError) as caught:
+    with pytest.raises(RestError) as caught:
         client(fake, token="").download(path, max_bytes=3000)
     assert caught.value.kind == "unauthorized"
 

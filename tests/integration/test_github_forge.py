@@ -16,10 +16,11 @@ from golden_files import check
 
 from agent_eval.forge import Bound, Claim, Posted, RunStamp
 from agent_eval.forge import Comment as NewComment
+from agent_eval.forge.comments import marked, read_marker, upsert_comment
+from agent_eval.forge.rest import RestError
 from agent_eval.github import runs
 from agent_eval.github._activity import activity
-from agent_eval.github.comments import ACTIONS_LOGIN, LONGEST, marked, read_marker, upsert_comment
-from agent_eval.github.errors import GitHubError
+from agent_eval.github.client import ACTIONS_LOGIN
 from agent_eval.github.events import GitHubEvent
 from agent_eval.github.forge import GitHub, bind
 from agent_eval_results import ACCEPT_RULES
@@ -207,7 +208,7 @@ STORIES: dict[str, tuple[Sequence[Callable[[FakeGitHub], object]], list[Try]]] =
     "a bad token": ((), [Try("text", token="ghp_expiredTokenOfAlice")]),
     "an unknown pull request": ((), [Try("text", more={"number": 99})]),
     "an empty text": ((), [Try("")]),
-    "a text that is too long": ((), [Try("x" * LONGEST)]),
+    "a text that is too long": ((), [Try("x" * GitHub.longest)]),
     "what GitHub declines": ([there, fault(Fault(method="PATCH", status=422, body=NOPE))], ONE),
     "its own comment only, and there is none": ((), [own("linked")]),
     "its own comment only": (
@@ -361,7 +362,7 @@ def test_runs__artifacts_files_and_pull_requests(hub: FakeGitHub) -> None:
         hub.faults[:] = faults
         try:
             answer = ask()
-        except GitHubError as error:
+        except RestError as error:
             answer = f"{error.kind}: {error}"
         said.append(f"{question}: {answer}\n")
 

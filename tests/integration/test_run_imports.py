@@ -44,7 +44,7 @@ def test_run__never_imports_the_workbench(tmp_path: Path) -> None:
 
 CRITERIA = """
 import asyncio, sys
-import agent_eval.github.comments, agent_eval.github.forge
+import agent_eval.forge.comments, agent_eval.github.forge
 import agent_eval_scoring.models.check, agent_eval_scoring.models.pool
 from agent_eval_scoring.models import ModelUse
 from agent_eval_scoring.models.check import check_models

@@ -31,6 +31,7 @@ from markdown_pages import rendered
 import agent_eval
 from agent_eval.cli import _parser
 from agent_eval.forge import Event, RunStamp
+from agent_eval.forge.comments import marked
 from agent_eval.gate import evaluation, verdict
 from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTICE_DAYS, Gate, case_matcher
 from agent_eval.gate.regression import _decide, sequential
@@ -38,7 +39,6 @@ from agent_eval.gate.stats import bets, families, suspects
 from agent_eval.gate.verdict import EXIT_CODES, decide
 from agent_eval.github import _activity as activities
 from agent_eval.github._activity import activity
-from agent_eval.github.comments import marked
 from agent_eval.github.events import GitHubEvent
 from agent_eval.pipeline import recording_refused
 from agent_eval.pipeline.ci_context import LOCAL

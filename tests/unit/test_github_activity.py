@@ -16,11 +16,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_eval.forge import Comment, CommentMode, EventError, Mode, RunStamp
+from agent_eval.forge.comments import Marked, marked, read_marker, same_text
+from agent_eval.forge.rest import RestError, check_encrypted, checked_api_url, resolve_link, same_origin
 from agent_eval.github._activity import activity
-from agent_eval.github.client import check_encrypted, checked_api_url, resolve_link, same_origin
-from agent_eval.github.comments import Marked, marked, read_marker, same_text
-from agent_eval.github.errors import GitHubError, rate_limit_wait, response_error
+from agent_eval.github.client import rate_limit_wait
 from agent_eval.github.events import GitHubEvent, pull_request_at, read_event, sha_at
+from agent_eval.github.forge import GitHub
 from agent_eval_scoring.core.problem import docs_page
 
 # The event of a run as GitHub sets it, and what each mode does, with GitHub's own examples of payloads.
@@ -225,8 +226,9 @@ WAITS: Sequence[tuple[int, dict[str, str], str]] = (
 )
 
 
-def error(status: int, message: object = "No", **more: object) -> GitHubError:
-    return response_error(status, {}, {"message": message, **more}, operation="POST /x", write=True, now=NOW)
+def error(status: int, message: object = "No", **more: object) -> RestError:
+    github = GitHub(api_url="https://api.github.com", repository="octo/shop", token="")
+    return github.refusal(status, {}, {"message": message, **more}, operation="POST /x", write=True)
 
 
 def test_errors__how_long_to_wait_and_what_is_said() -> None:
@@ -258,14 +260,14 @@ def test_origin__origins() -> None:
 
 def test_origin__encryption_is_not_left_but_a_store_may_be_as_open_as_the_api_itself() -> None:
     for address in ("http://store.example/1", "ftp://store.example/1", "file:///etc/passwd", "x"):
-        with pytest.raises(GitHubError, match="without encryption"):
+        with pytest.raises(RestError, match="without encryption"):
             check_encrypted(address, API, "GET /x")
     check_encrypted("https://store.example/1", API, "GET /x")
     for scheme in ("http", "https"):
         check_encrypted(f"{scheme}://store.example/1", "http://ghes.example/api/v3", "GET /x")
     # Links lead to where they are on the server of the answer.
     assert resolve_link(f"{API}/repos/a", "/repos/b?page=2", "GET /x") == f"{API}/repos/b?page=2"
-    with pytest.raises(GitHubError, match="invalid link"):
+    with pytest.raises(RestError, match="invalid link"):
         resolve_link(API, "http://[x", "GET /x")
     assert checked_api_url("https://ghes.example/api/v3/") == "https://ghes.example/api/v3"
 

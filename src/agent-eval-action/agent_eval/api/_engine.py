@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_eval_results import RunReport
 
 _OF_A_JOB = frozenset(
-    {"GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"}
+    {"GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITLAB_CI"}
 )
 """Without them the run is a local one: it neither comments on a pull request nor adds to the job's summary."""
 _TO_END = 60.0

@@ -41,7 +41,6 @@ _RECENT = 300
 _ATTEMPTS = 5
 """Maximum number of artifacts to open per run; each attempt may have uploaded one of the same name."""
 _AGAIN = "Re-run the workflow on the base branch to record a baseline."
-_NO_TOKEN = "Let this step have the token (`github-token`), with the permission `actions: read`."  # noqa: S105
 
 
 class _Refused(AgentEvalError):
@@ -84,10 +83,10 @@ class _Notes:
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactSource:
-    """Reads the artifact through GitHub's API."""
+    """Reads the artifact through the forge's API."""
 
     forge: Forge | None
-    """None outside GitHub."""
+    """None outside of a forge's CI."""
     git: Git | GitError
     """The checkout, which knows first parents without requests."""
     depth: int = DEPTH
@@ -102,11 +101,12 @@ class ArtifactSource:
     def _find(self, request: BaselineRequest) -> Baseline:
         if not request.workflow or not request.repository:
             return FetchFailed(
-                message="Artifacts of earlier runs exist on GitHub Actions only.",
+                message="Artifacts of earlier runs exist on GitHub Actions and GitLab CI only.",
                 hint="Elsewhere, use `baseline: rerun`.",
             )
         if self.forge is None or not self.forge.has_token:
-            return FetchFailed(message="Artifacts can't be read without a token.", hint=_NO_TOKEN)
+            hint = None if self.forge is None else self.forge.no_token
+            return FetchFailed(message="Artifacts can't be read without a token.", hint=hint)
         notes = _Notes(passed_over=[], foreign=Counter())
         try:
             for distance, commit, listed in self._candidates(self.forge, request):
@@ -118,7 +118,7 @@ class ArtifactSource:
         except _Refused as refused:
             return refused.baseline
         except ForgeError as error:
-            return _failed(error, request)
+            return _failed(error, request, self.forge)
         return self._nothing(request, notes)
 
     def _candidates(self, forge: Forge, request: BaselineRequest) -> Iterator[tuple[int, str, Sequence[WorkflowRun]]]:
@@ -136,7 +136,7 @@ class ArtifactSource:
             yield distance, commit, by_commit.get(commit, ())
 
     def _walk(self, forge: Forge, request: BaselineRequest) -> Iterator[str]:
-        """Yields the ancestors along first parents; asks GitHub for those that this clone lacks."""
+        """Yields the ancestors along first parents; asks the forge for those that this clone lacks."""
         # First parents only: what a merge brought in was never the branch's own state.
         commits, is_complete = _local(self.git, request.commit, self.depth + 1)
         if not is_complete:
@@ -148,8 +148,8 @@ class ArtifactSource:
                 if error.kind != "not-found":
                     raise
                 message = (
-                    f"GitHub does not know the commit {short(start)}, the tested base or one of its ancestors: "
-                    f"{harmless(request.base_ref)} was rewritten."
+                    f"{forge.service} does not know the commit {short(start)}, the tested base or one of its "
+                    f"ancestors: {harmless(request.base_ref)} was rewritten."
                 )
                 raise _Refused(FetchFailed(message=message, hint=_AGAIN)) from None
         yield from commits[1:]
@@ -319,14 +319,15 @@ def _found(
     )
 
 
-def _failed(error: ForgeError, request: BaselineRequest) -> FetchFailed:
+def _failed(error: ForgeError, request: BaselineRequest, forge: Forge) -> FetchFailed:
     workflow = harmless(request.workflow)
     if error.kind == "forbidden":
-        hint = "Add `actions: read` to the job's `permissions`."
-        return FetchFailed(message=f"The token may not read the runs of {workflow}: {error.message}", hint=hint)
+        return FetchFailed(
+            message=f"The token may not read the runs of {workflow}: {error.message}", hint=forge.reads_runs
+        )
     if error.kind == "not-found":
-        hint = "Either it has not run yet, or the token lacks `actions: read`."
-        return FetchFailed(message=f"GitHub knows no runs of {workflow}: {error.message}", hint=hint)
+        hint = f"It has not run yet, or the token may not read runs. {forge.reads_runs}"
+        return FetchFailed(message=f"{forge.service} knows no runs of {workflow}: {error.message}", hint=hint)
     return FetchFailed(
         message=f"The base branch's results could not be fetched: {error.message}", hint=error.hint or None
     )
@@ -341,7 +342,7 @@ def _local(git: Git | GitError, commit: str, count: int) -> tuple[list[str], boo
             return [], False
         commits = git.first_parents(commit, count)
         return commits, len(commits) >= count or not git.parents(commits[-1])
-    except GitError:  # GitHub has them too.
+    except GitError:  # The forge has them too.
         return [], False
 
 

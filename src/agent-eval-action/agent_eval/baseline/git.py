@@ -159,6 +159,18 @@ class Git:
         """Returns the content of a file. Check its size first."""
         return self.run("cat-file", "blob", checked(sha))
 
+    def remote_tip(self, branch: str, remote: Remote) -> str | None:
+        """Returns the tip of a remote's branch; None if there is no such branch.
+
+        Raises:
+            GitError: The remote can't be read.
+        """
+        config = [] if remote.token is None else authorization(remote.url, remote.token)
+        ref = f"refs/heads/{branch}"
+        listed = self.run("ls-remote", "--", remote.url, ref, config=config).decode("utf-8", "replace")
+        tips = [sha for sha, _, name in (line.partition("\t") for line in listed.splitlines()) if name == ref]
+        return tips[0] if tips and _SHA.fullmatch(tips[0]) else None
+
     def need(self, sha: str, remote: Remote) -> None:
         """Fetches a commit if this clone lacks it; into a shallow clone without history.
 

@@ -49,7 +49,7 @@ def find_request(
         event: The event that started the run.
         activity: What the run does.
         git: The checkout, or why there is none.
-        forge: The repository on GitHub; None without a token.
+        forge: The repository on its forge; None outside of one.
         artifact: The artifact's name.
         base_ref: The setting `base-ref`, for runs without a pull request.
 
@@ -87,6 +87,8 @@ def _find(
     if activity.kind != "compare" or activity.base_ref is None:
         return _with_branch(named, event, tested, git, forge)
     base_ref, event_base = activity.base_ref, activity.base_commit
+    if activity.exact_base is not None and activity.commit == tested:
+        return base_ref, activity.exact_base, f"the commit that the forge compares with {harmless(base_ref)}"
     if activity.pull_request is None:
         if event_base is None or (activity.commit is not None and activity.commit != tested):
             raise _Unknown(
@@ -128,7 +130,7 @@ def _parents(sha: str, git: Git | GitError, forge: Forge | None) -> tuple[str, .
 
 
 def _merge_base(base: str, head: str, base_ref: str, git: Git | GitError, forge: Forge | None) -> str:
-    """Uses git if the clone is complete, else GitHub."""
+    """Uses git if the clone is complete, else the forge."""
     between = f"{harmless(base_ref)} and {short(head)}"
     local = None if isinstance(git, GitError) or git.is_shallow() else git.commit(base)
     if isinstance(git, Git) and local is not None and git.commit(head) is not None:

@@ -35,7 +35,7 @@ _LIMITS = ArchiveLimits(archive_bytes=64 * _MB, entries=2_000, results_bytes=16 
 def comment(
     report: RunReport, settings: Settings, ci: CIContext, warnings: Sequence[str], *, report_url: str | None = None
 ) -> Posted | None:
-    """Writes the comment of this run. Errors of GitHub are returned, not raised.
+    """Writes the comment of this run. Errors of the forge are returned, not raised.
 
     Args:
         report: The report.
@@ -53,10 +53,18 @@ def comment(
     if settings.comment == "never":
         return None
     if not ci.forge.has_token:
-        return Posted(kind="forbidden", message="No comment: this step has no token (`github-token`).")
-    links = replace(links_of(ci, settings.artifact, ci.source_url), report_url=report_url)
+        return Posted(kind="forbidden", message=f"No comment. {ci.forge.no_token}")
+    links = links_of(ci, settings.artifact, ci.source_url)
+    # The page of a fork is its author's to write.
+    page = (
+        ""
+        if pull_request.is_fork or settings.report == "off"
+        else str(settings.output.absolute() / FILES["report-file"])
+    )
+    links = replace(links, report_url=report_url or event.artifact_url(page))
     run = RunStamp(run_id=event.run_id, attempt=event.run_attempt or 1, sha=pull_request.head_sha)
-    return ci.forge.upsert_comment(_comment(report, settings, pull_request, run, links, warnings))
+    made = _comment(report, settings, pull_request, run, links, warnings, key=event.key)
+    return ci.forge.upsert_comment(replace(made, own_only=report_url is not None))
 
 
 def _comment(
@@ -66,18 +74,19 @@ def _comment(
     run: RunStamp,
     links: Links,
     warnings: Sequence[str],
+    *,
+    key: str = "",
 ) -> Comment:
     from agent_eval_results.report.renderers import comment_markdown
 
     return Comment(
         number=pull_request.number,
-        key=settings.name or DEFAULT_KEY,
+        key=settings.name or key or DEFAULT_KEY,
         body=comment_markdown(report, warnings=warnings, links=links, key=settings.name),
         run=run,
         mode=settings.comment,
         failed=report.verdict != "passed",
         changed=_changed(report),
-        own_only=links.report_url is not None,
         author=settings.comment_author,
     )
 

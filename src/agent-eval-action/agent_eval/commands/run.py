@@ -108,7 +108,7 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are
     # Invalid settings, too, are reported in the pull request.
     ci, ci_problems = detect_ci_context(settings, io.environ, io.log)
     problems += ci_problems
-    if io.on_github and settings.mode != "link":
+    if ci.event.name and settings.mode != "link":
         io.log(f"agent-eval: {ci.activity.explanation}")
     if ci.activity.kind == "publish" and settings.mode != "link" and not has_error(problems):
         from agent_eval.commands import publish

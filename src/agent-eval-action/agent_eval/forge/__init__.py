@@ -1,6 +1,7 @@
 """The forge: the host of the repository, of its pull requests and of its CI runs, as the gate uses it.
 
-`agent_eval.github` is one. Another forge is another package with a `Host`, and a line in `pipeline/ci_context.py`.
+`agent_eval.github` and `agent_eval.gitlab` are two. Another one is another package with a `Host`, and a line in
+`pipeline/ci_context.py`.
 """
 
 from agent_eval.forge.event import Activity, Event, EventError, Host, Kind, Mode, same_repository
@@ -18,6 +19,7 @@ from agent_eval.forge.protocol import (
     Posted,
     PostKind,
     PullRequest,
+    Repository,
     RunStamp,
     Unbound,
     WorkflowRun,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from agent_eval.forge.protocol import Forge, PullRequest
 from agent_eval_scoring.core.errors import AgentEvalError
@@ -22,7 +22,7 @@ class Event:
     """The event that started the run. A forge derives its own class."""
 
     name: str = ""
-    """The forge's name for it, e.g. `pull_request`; "" outside of CI."""
+    """GitHub's name for it, e.g. `pull_request`; "" outside of CI."""
     sha: str | None = None
     """The commit that the forge checks out by default. For GitHub's `pull_request` a merge of the head with the tip of
     the base branch."""
@@ -32,8 +32,13 @@ class Event:
     """Full name of the workflow's repository, e.g. `owner/name`."""
     run_id: int | None = None
     run_attempt: int | None = None
-    """1 for the first."""
+    """Greater for a later one of the same run; 1 for the first on GitHub."""
     server_url: str = ""
+    in_fork: bool = False
+    """The run belongs to a fork: so does the checkout's remote, and none of the repository's secrets are there."""
+
+    pages: ClassVar[Literal["github", "gitlab"]] = "github"
+    """Where the forge has the pages of a repository (`Links.pages`)."""
 
     @property
     def workflow_path(self) -> str | None:
@@ -50,8 +55,22 @@ class Event:
         """Default branch of the repository; None if the event doesn't name it."""
         return None
 
+    @property
+    def key(self) -> str:
+        """Distinguishes the comments of several jobs that have no `name`; "" where they share one."""
+        return ""
+
+    @property
+    def clone_url(self) -> str | None:
+        """Where to fetch commits that the checkout lacks; None for its own remote, which needs no token of ours."""
+        return f"{self.server_url}/{self.repository}" if self.repository else None
+
     def source_url(self, commit: str) -> str | None:
         """URL below which the files of a commit can be browsed."""
+        return None
+
+    def artifact_url(self, path: str) -> str | None:
+        """URL of a file, by its absolute path, of what the job uploads when it has ended; None if that is unknown."""
         return None
 
 
@@ -72,6 +91,8 @@ class Activity:
     base_commit: str | None = None
     """The base of the commit: exact for `merge_group`. For pull requests the tip of the base branch at the time of the
     event; the first parent of the tested merge is more accurate."""
+    exact_base: str | None = None
+    """The commit to compare `commit` with, where the forge names it; else git knows."""
     secrets_withheld: bool = False
     """The forge gives this run no secrets and a token that only reads (a fork's pull request, Dependabot). Private
     repositories can be configured to pass them: an existing key is used."""
@@ -104,6 +125,8 @@ class Host:
     """What a run does because of an event of this forge."""
     connect: Callable[[Event, str, Callable[[str], None]], Forge]
     """The repository of an event, for a token ("" for none) and a log of long waits. Raises ForgeError."""
+    token_variable: str = ""
+    """The variable with the token; "": it is the setting `github-token`."""
 
 
 def same_repository(left: str | None, right: str | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -127,7 +127,7 @@ class RunStamp:
     run_id: int
     """Id of the run that gated, even if another run publishes."""
     attempt: int
-    """1 for the first."""
+    """Greater for a later one."""
     sha: str
     """Head commit of the pull request, in lower-case hex."""
 
@@ -142,7 +142,7 @@ class Posted:
 
     kind: PostKind
     """`superseded`: a newer run has already commented. `skipped`: the mode requires no comment. `forbidden`: the token
-    lacks the permission, as on pull requests from forks. `failed`: another error of GitHub."""
+    lacks the permission, as on pull requests from forks. `failed`: another error of the forge."""
     url: str | None = None
     """URL of the comment, if there is one."""
     message: str
@@ -239,8 +239,14 @@ class Forge(Protocol):
     raises ForgeError.
     """
 
+    service: ClassVar[str]
+    """The forge's name."""
     has_token: bool
     """False: only public data can be read, and nothing can be written."""
+    no_token: str
+    """What to do where there is none: a sentence."""
+    reads_runs: ClassVar[str]
+    """What to do where the token may not read runs and artifacts: a sentence."""
 
     def upsert_comment(self, comment: Comment) -> Posted:
         """Creates the comment of this key on the pull request, or updates it. Errors are returned."""

@@ -1,405 +1,141 @@
-"""Client for GitHub's REST API that respects its rate limits.
-
-It sends one request at a time and at most one write per second. Reads are retried after outages and rate limits. A
-write is sent once; the caller checks whether it succeeded before it retries (comments.py). All waits and requests share
-one time budget. The token is sent to the API's own origin only, and never appears in a message.
-
-`requests` reads proxies and certificate authorities from the environment (HTTPS_PROXY, REQUESTS_CA_BUNDLE), as
-private networks and GHES need.
-"""
+"""Client for GitHub's REST API: its limits, its errors, and its comments."""
 
 from __future__ import annotations
 
-import json
-import random
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote, urljoin, urlsplit
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+from urllib.parse import quote
 
-from agent_eval.forge import ErrorKind
-from agent_eval.github.errors import OUTAGE_WAIT, GitHubError, response_error
-from agent_eval_scoring.core.masking import Masker
-from agent_eval_scoring.net.retry import Retry
-from agent_eval_scoring.net.transfer import Answer, BearerAuth, NoAuth, Request, new_session, receive
-
-if TYPE_CHECKING:
-    from requests import Session
-
+from agent_eval.forge.comments import Note
+from agent_eval.forge.rest import RestClient, RestError, Wait
+from agent_eval.github.events import text_at
+from agent_eval_scoring.net.retry import seconds_asked, server_time
 
 API_VERSION = "2022-11-28"
 """Sent as X-GitHub-Api-Version. GHES 3.9 and later support it; older versions ignore it."""
-_JSON = "application/vnd.github+json"
-_LARGEST_JSON = 30_000_000
-"""Bytes of one response. 100 comments of 65,536 characters can take 26 MB."""
-_TIMEOUTS = (10.0, 30.0)
-"""Seconds to connect, and between two bytes of a response."""
-_ATTEMPTS = 5
-_REDIRECTS = 3
-_BETWEEN_WRITES = 1.0
-"""Seconds (docs.github.com, "Best practices for using the REST API")."""
-_PER_PAGE = 100
-"""GitHub's maximum page size."""
+SECONDARY_WAIT = 60.0
+"""Seconds to wait after a secondary rate limit without a given time, doubled each time (docs.github.com, "Rate limits
+for the REST API": at least one minute, then exponentially longer)."""
+ACTIONS_LOGIN = "github-actions[bot]"
+"""Login of a workflow's GITHUB_TOKEN."""
+_LIMITED = re.compile(r"rate limit|abuse detection", re.IGNORECASE)
+_NOT_ACCESSIBLE = re.compile(r"not accessible by", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Waiting:
-    """How the client measures and passes time."""
-
-    sleep: Callable[[float], None] = time.sleep
-    """Sleeps for a number of seconds."""
-    clock: Callable[[], float] = time.time
-    """Returns Unix time in seconds."""
-    jitter: Callable[[], float] = random.random  # noqa: S311 - not for secrets
-    """Returns 0..1, so that jobs that failed together don't retry together."""
-
-
-class GitHubClient:
+class GitHubClient(RestClient):
     """Client for one repository, for the duration of one job."""
 
-    def __init__(
-        self,
-        *,
-        api_url: str,
-        repository: str,
-        token: str,
-        session: Callable[[], Session] = new_session,
-        waiting: Waiting = Waiting(),
-        budget: float = 300.0,
-        log: Callable[[str], None] = lambda line: None,
-    ) -> None:
-        """Creates the client. Nothing is sent.
-
-        Args:
-            api_url: `https://api.github.com`, or `https://HOST/api/v3` on GHES.
-            repository: `owner/name`.
-            token: "" reads public data only, up to 60 requests per hour.
-            session: Creates the connection pool; called at the first request.
-            waiting: Measures and passes time.
-            budget: Seconds for all requests and waits together.
-            log: Receives a line for each wait longer than five seconds.
-
-        Raises:
-            GitHubError: `unauthorized` for an impossible token, `rejected` for an invalid URL.
-        """
-        token = token.strip()
-        if not (token.isascii() and all(char.isprintable() and char != " " for char in token)):
-            hint = "Pass `${{ github.token }}` as the input github-token."
-            raise GitHubError("unauthorized", "The GitHub token contains invalid characters.", hint=hint)
-        self.api_url = checked_api_url(api_url)
-        self.repository = repository
-        self.has_token = bool(token)
-        self._auth = BearerAuth(token) if token else NoAuth()
-        self._masker = Masker([token])
-        self._make_session = session
-        self._session: Session | None = None
-        self._sleep, self._clock, self._jitter = waiting.sleep, waiting.clock, waiting.jitter
-        self._left = budget
-        self._last_write: float | None = None
-        self._log = log
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(api_url={self.api_url!r}, repository={self.repository!r})"
+    service = "GitHub"
+    headers: ClassVar[Mapping[str, str]] = {
+        "Accept": "application/vnd.github+json",
+        "X-GitHub-Api-Version": API_VERSION,
+    }
+    outages = "https://www.githubstatus.com"
+    token_hint = "The token is wrong or has expired: pass `${{ github.token }}` as the input github-token."  # noqa: S105
+    url_hint = "Check GITHUB_API_URL: it should be https://api.github.com, or https://HOST/api/v3 on GHES."
+    longest: ClassVar[int] = 65_536
+    """Maximum characters of a comment; GitHub answers 422 above ("Body is too long (maximum is 65536 characters)")."""
+    reads_runs: ClassVar[str] = "Add `actions: read` to the job's `permissions`."
+    no_token = "Let this step have the token (`github-token`)."  # noqa: S105
 
     def repo(self, *parts: str | int) -> str:
         """Returns a path below `/repos/OWNER/NAME`, with each part escaped: `repo("issues", 7, "comments")`."""
         owner, _, name = self.repository.partition("/")
         return "/".join(["", "repos", *(quote(str(part), safe="") for part in (owner, name, *parts))])
 
-    def get(self, path: str, params: Mapping[str, str | int] | None = None) -> Any:
-        """Returns the JSON at a path of the API. Retried after outages and rate limits.
+    def notes(self, number: int) -> Iterator[Note]:
+        """Yields the comments of a pull request."""
+        for comment in self.paginate(self.repo("issues", number, "comments")):
+            if (note := _note(comment)) is not None:
+                yield note
 
-        Raises:
-            GitHubError: See its kind.
-        """
-        return self._json(self._read(self._address(path), params), f"GET {path}")
+    def create_note(self, number: int, body: str) -> Note | None:
+        """Creates a comment; None if the response does not show it."""
+        return _note(self.post(self.repo("issues", number, "comments"), {"body": body}))
 
-    def paginate(
-        self,
-        path: str,
-        params: Mapping[str, str | int] | None = None,
-        *,
-        key: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[Mapping[str, Any]]:
-        """Yields the items of a list. Follows GitHub's Link headers and requests pages lazily.
+    def rewrite_note(self, number: int, note: Note, body: str) -> str | None:
+        """Replaces the text of a comment, and returns its URL."""
+        path = self.repo("issues", "comments", note.id)
+        return text_at(self.change("PATCH", path, {"body": body}), "html_url")
 
-        Args:
-            path: The API path.
-            params: Filters; `per_page` is added.
-            key: The key of the items if a page is an object, e.g. `workflow_runs`.
-            limit: Maximum number of items.
-
-        Raises:
-            GitHubError: See its kind; `malformed` if a page is not a list of objects, or a link leads to another
-                server or back.
-        """
-        operation = f"GET {path}"
-        address = self._address(path)
-        per_page = min(_PER_PAGE, limit) if limit is not None else _PER_PAGE
-        query: Mapping[str, str | int] | None = {"per_page": per_page, **(params or {})}
-        count = 0
-        seen: set[str] = set()
-        while True:
-            answer = self._read(address, query)
-            page = self._json(answer, operation)
-            items = page.get(key) if key is not None and isinstance(page, dict) else page
-            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-                raise GitHubError(
-                    "malformed", f"{operation}: GitHub answered with something other than a list of objects."
-                )
-            for item in items:
-                if limit is not None and count >= limit:
-                    return
-                count += 1
-                yield item
-            if answer.next_page is None or (limit is not None and count >= limit):
-                return
-            address, query = self._within(resolve_link(answer.url, answer.next_page, operation), operation), None
-            if address in seen:
-                raise GitHubError("malformed", f"{operation}: the page links of GitHub's response form a loop.")
-            seen.add(address)
-
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Sends a POST request once; see `pause` for retries.
-
-        Raises:
-            GitHubError: See its kind; `may_have_happened` if no response arrived.
-        """
-        return self._write("POST", path, body)
-
-    def patch(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Sends a PATCH request once, like `post`.
-
-        Raises:
-            GitHubError: See its kind.
-        """
-        return self._write("PATCH", path, body)
-
-    def download(self, path: str, *, max_bytes: int) -> bytes:
-        """Downloads a file that redirects to a file store, as artifacts do. The store gets no token.
-
-        Raises:
-            GitHubError: See its kind; `too-large` above `max_bytes`.
-        """
-        return self._read(self._address(path), None, max_bytes=max_bytes, elsewhere=True).body
-
-    def pause(self, error: GitHubError, attempt: int) -> None:
-        """Waits before a retry of a failed request.
-
-        Args:
-            error: The error of the request.
-            attempt: Number of earlier failures; 0 for the first failure.
-
-        Raises:
-            GitHubError: The same error, if waiting doesn't help, all retries are used, or the wait exceeds the time
-                budget.
-        """
-        if error.wait is None or attempt + 1 >= _ATTEMPTS:
-            raise error
-        asked = None if error.doubles else error.wait
-        wait = Retry(first=error.wait).pause(attempt + 1, asked, chance=self._jitter)
-        if wait >= self._left:
-            if error.kind == "rate-limited":
-                left = max(0.0, self._left)
-                late = f"{error.message} It requires a wait of {wait:.0f} s, but only {left:.0f} s are left."
-                raise GitHubError("rate-limited", late, hint=error.hint, status=error.status)
-            raise error
-        if wait > 5.0:
-            self._log(f"{error.message} Waiting {wait:.0f} s.")
-        self._left -= wait
-        self._sleep(wait)
-
-    def grant(self, seconds: float) -> None:
-        """Raises the remaining time budget to at least `seconds`."""
-        self._left = max(self._left, seconds)
-
-    def _address(self, path: str) -> str:
-        return self.api_url + path
-
-    def _read(
-        self,
-        address: str,
-        params: Mapping[str, str | int] | None,
-        *,
-        max_bytes: int = _LARGEST_JSON,
-        elsewhere: bool = False,
-    ) -> Answer:
-        attempt = 0
-        while True:
+    def own_logins(self, known: str | None) -> set[str]:
+        """The logins of the token in lower case; `known` saves a request."""
+        login = known
+        if login is None:
             try:
-                return self._follow("GET", address, params, None, max_bytes=max_bytes, elsewhere=elsewhere)
-            except GitHubError as error:
-                failure = error
-            # Outside the handler, so that the raised error has no chain of earlier errors.
-            self.pause(failure, attempt)
-            attempt += 1
+                login = text_at(self.get("/user"), "login")
+            except RestError as error:
+                # An installation's token has no user, and can't read its login.
+                if error.kind not in ("forbidden", "not-found"):
+                    raise
+        return {ACTIONS_LOGIN, (login or ACTIONS_LOGIN).casefold()}
 
-    def _write(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
-        if self._last_write is not None:
-            wait = self._last_write + _BETWEEN_WRITES - self._clock()
-            if wait > 0:
-                self._sleep(min(wait, _BETWEEN_WRITES))
-        try:
-            answer = self._follow(method, self._address(path), None, body)
-        finally:
-            self._last_write = self._clock()
-        return self._json(answer, f"{method} {path}", write=True)
+    def prepared(self, body: str) -> str:
+        """A text as it can be posted."""
+        return body
 
-    def _follow(
-        self,
-        method: str,
-        address: str,
-        params: Mapping[str, str | int] | None,
-        body: Mapping[str, Any] | None,
-        *,
-        max_bytes: int = _LARGEST_JSON,
-        elsewhere: bool = False,
-    ) -> Answer:
-        """Sends a request and follows redirects, e.g. of a renamed repository."""
-        operation = f"{method} {urlsplit(address).path.removeprefix(urlsplit(self.api_url).path)}"
-        for _ in range(_REDIRECTS + 1):
-            answer = self._send(method, address, params, body, operation=operation, max_bytes=max_bytes)
-            if answer.status < 300:
-                return answer
-            if answer.location is None:
-                raise self._refusal(answer, operation, write=method != "GET")
-            if method != "GET" and answer.status not in (307, 308):
-                raise GitHubError("rejected", f"{operation}: GitHub answered {answer.status}, a redirect of a write.")
-            address = resolve_link(answer.url, answer.location, operation)
-            if elsewhere:
-                check_encrypted(address, self.api_url, operation)
-            else:
-                address = self._within(address, operation)
-            params = None
-        raise GitHubError("malformed", f"{operation}: GitHub redirects in a loop.")
+    def rate_limit(self, status: int, headers: Mapping[str, str], message: str, *, now: float) -> Wait | None:
+        """See `rate_limit_wait`."""
+        return rate_limit_wait(status, headers, message, now=now)
 
-    def _send(
-        self,
-        method: str,
-        address: str,
-        params: Mapping[str, str | int] | None,
-        body: Mapping[str, Any] | None,
-        *,
-        operation: str,
-        max_bytes: int,
-    ) -> Answer:
-        if self._left <= 0:
-            raise GitHubError("unavailable", f"{operation}: not sent, since the time budget for GitHub is used up.")
-        if self._session is None:
-            self._session = self._make_session()
-        ours = same_origin(address, self.api_url)
-        headers = {"User-Agent": "agent-eval-action"}  # GitHub rejects requests without one
-        if ours:
-            headers |= {"Accept": _JSON, "X-GitHub-Api-Version": API_VERSION}
-        data = json.dumps(body).encode() if body is not None else None
-        if data is not None:
-            headers["Content-Type"] = "application/json; charset=utf-8"
-        started, left = self._clock(), self._left
-        outcome = receive(
-            self._session,
-            Request(
-                method=method,
-                url=address,
-                params=params,
-                data=data,
-                headers=headers,
-                # A store gets no token. Any `auth` keeps requests from reading ~/.netrc.
-                auth=self._auth if ours else NoAuth(),
-            ),
-            timeouts=(min(_TIMEOUTS[0], left), min(_TIMEOUTS[1], left)),
-            max_bytes=max_bytes,
-            expired=lambda: self._clock() - started >= left,
-        )
-        self._left -= self._clock() - started
-        if isinstance(outcome, Answer):
-            return outcome
-        where = operation if ours else f"{operation}, at the file store"
-        kind = cast("ErrorKind", outcome.kind)
-        wait = OUTAGE_WAIT if kind == "unavailable" else None
-        message = self._masker.text(f"{where}: {outcome.message}.")
-        unsure = kind == "unavailable" and method != "GET"
-        raise GitHubError(kind, message, wait=wait, may_have_happened=unsure)
+    def permission_hint(self, message: str, headers: Mapping[str, str]) -> str:
+        """What a token lacks that is refused with 403."""
+        if "locked" in message.casefold():
+            return "The conversation is locked: only people who may write to the repository can comment."
+        needed = headers.get("x-accepted-github-permissions", "")
+        required = ""
+        if re.fullmatch(r"[a-z_=;, ]{1,200}", needed):
+            required = f" It requires {' or '.join(part.strip() for part in needed.split(';'))}."
+        if _NOT_ACCESSIBLE.search(message) or required:
+            return f"The token lacks a permission, as it does on pull requests from forks.{required}"
+        return "The token does not allow this."
 
-    def _refusal(self, answer: Answer, operation: str, *, write: bool) -> GitHubError:
-        try:
-            value = json.loads(self._masker.data(answer.body))
-        except (ValueError, RecursionError):
-            value = {}
-        body = value if isinstance(value, dict) else {}
-        if not same_origin(answer.url, self.api_url):
-            operation += ", at the file store"
-        return response_error(answer.status, answer.headers, body, operation=operation, write=write, now=self._clock())
-
-    def _json(self, answer: Answer, operation: str, *, write: bool = False) -> Any:
-        try:
-            return json.loads(answer.body)
-        except (ValueError, RecursionError):
-            pass
-        hint = "Check that GITHUB_API_URL is the API's URL. On GHES it ends in /api/v3."
-        message = f"{operation}: GitHub answered {answer.status} with something other than JSON."
-        raise GitHubError("malformed", message, hint=hint, status=answer.status, may_have_happened=write)
-
-    def _within(self, address: str, operation: str) -> str:
-        """Returns the URL, if the token may be sent there."""
-        if same_origin(address, self.api_url):
-            return address
-        raise GitHubError(
-            "malformed", f"{operation}: GitHub's response links to another server, which must not get the token."
-        )
+    def details_of(self, body: Mapping[str, object]) -> str:
+        """Describes the invalid fields of a 422, at most three."""
+        errors = body.get("errors")
+        if not isinstance(errors, list):
+            return ""
+        texts = [error if isinstance(error, str) else _detail(error) for error in errors[:3]]
+        details = "; ".join(text for text in texts if text)
+        return details[:500]
 
 
-def checked_api_url(api_url: str) -> str:
-    """Returns the API's URL without a trailing slash.
-
-    Raises:
-        GitHubError: `rejected` if the URL is invalid or contains a password.
-    """
-    try:
-        parts = urlsplit(api_url)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme in ("http", "https") and parts.hostname and not (parts.username or parts.query or parts.fragment):
-        return api_url.rstrip("/")
-    # The URL is not shown: it may contain a password.
-    hint = "It should be https://api.github.com, or https://HOST/api/v3 on GHES."
-    raise GitHubError("rejected", "GITHUB_API_URL is not the URL of GitHub's API.", hint=hint)
+def _note(comment: Mapping[str, Any]) -> Note | None:
+    number, body, url = comment.get("id"), comment.get("body"), text_at(comment, "html_url")
+    login = text_at(comment, "user", "login")
+    if not isinstance(number, int) or not isinstance(body, str) or url is None:
+        return None
+    return Note(id=number, body=body, url=url, login=login, is_bot=text_at(comment, "user", "type") == "Bot")
 
 
-def same_origin(left: str, right: str) -> bool:
-    """Whether two URLs have the same origin."""
-    a, b = urlsplit(left), urlsplit(right)
-    return (a.scheme, a.netloc.casefold()) == (b.scheme, b.netloc.casefold())
-
-
-def resolve_link(address: str, link: str, operation: str) -> str:
-    """Resolves a link in a response.
+def rate_limit_wait(status: int, headers: Mapping[str, str], message: str, *, now: float) -> Wait | None:
+    """Returns the wait of a rate limit; None if the response is not about a rate limit.
 
     Args:
-        address: The URL of the response.
-        link: Absolute or relative.
-        operation: Method and path of the request, for the error.
-
-    Raises:
-        GitHubError: `malformed` if the link is invalid.
+        status: HTTP status.
+        headers: Response headers; names in lower case.
+        message: GitHub's message.
+        now: Local Unix time in seconds; used if the response has no `Date`.
     """
-    try:
-        target = urljoin(address, link)
-        urlsplit(target)
-    except ValueError:
-        target = ""
-    if not target:
-        raise GitHubError("malformed", f"{operation}: GitHub's response has an invalid link.")
-    return target
+    if status not in (403, 429):
+        return None
+    if headers.get("retry-after", "").strip():
+        asked = seconds_asked(headers, now=now)
+        return Wait(seconds=SECONDARY_WAIT if asked is None else max(1.0, asked), is_exact=asked is not None)
+    exhausted = headers.get("x-ratelimit-remaining") == "0"
+    says_so = _LIMITED.search(message) is not None
+    # The last request of an hour may be forbidden for another reason, in which case waiting doesn't help.
+    if status == 403 and not says_so and (not exhausted or _NOT_ACCESSIBLE.search(message)):
+        return None
+    reset = headers.get("x-ratelimit-reset", "")
+    if exhausted and re.fullmatch(r"[0-9]{1,12}", reset):
+        # Measured by the server's clock, since ours may be off. One second more, since `reset` is rounded.
+        return Wait(seconds=max(1.0, float(reset) - server_time(headers, now=now) + 1.0), is_exact=True)
+    return Wait(seconds=SECONDARY_WAIT, is_exact=False)
 
 
-def check_encrypted(address: str, api_url: str, operation: str) -> None:
-    """Checks that a redirect to a file store keeps the encryption.
-
-    Raises:
-        GitHubError: `malformed` if the URL is not https and its scheme differs from the API's.
-    """
-    scheme = urlsplit(address).scheme
-    if scheme != "https" and scheme != urlsplit(api_url).scheme:
-        raise GitHubError("malformed", f"{operation}: GitHub redirects to a URL without encryption.")
+def _detail(error: object) -> str:
+    if not isinstance(error, Mapping):
+        return ""
+    return " ".join(str(error[key]) for key in ("resource", "field", "code", "message") if error.get(key))

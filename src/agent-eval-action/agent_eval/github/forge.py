@@ -12,10 +12,10 @@ commit. Claims of an artifact can only lead to a refusal, or select one of sever
 
 from __future__ import annotations
 
-from agent_eval.forge import Acceptance, Bound, Claim, PullRequest, Unbound, WorkflowRun, same_repository
-from agent_eval.github import comments, runs
+from agent_eval.forge import Acceptance, Bound, Claim, PullRequest, Unbound, WorkflowRun, comments, same_repository
+from agent_eval.forge.rest import RestError
+from agent_eval.github import runs
 from agent_eval.github.client import GitHubClient
-from agent_eval.github.errors import GitHubError
 from agent_eval.github.runs import get_pull, get_run, open_pulls, pulls_of_head
 from agent_eval_results import ACCEPT_RULES
 from agent_eval_scoring.core.text import harmless
@@ -44,7 +44,7 @@ def acceptance(github: GitHubClient, number: int, *, run_id: int | None, started
                     why_not=f"The label `{ACCEPT_RULES}` does not count: it was set before this commit was pushed. "
                     "Remove it, set it again and re-run this job."
                 )
-    except GitHubError as error:
+    except RestError as error:
         return Acceptance(why_not=f"Whether the label `{ACCEPT_RULES}` is set could not be read: {error}")
     return Acceptance(by=harmless(label.actor.login))
 
@@ -68,7 +68,7 @@ def bind(github: GitHubClient, run_id: int, claim: Claim | None = None) -> Bound
             ambiguous.
 
     Raises:
-        GitHubError: See its kind.
+        RestError: See its kind.
     """
     run = get_run(github, run_id)
     if run.event != "pull_request":
@@ -129,7 +129,7 @@ def _candidates(github: GitHubClient, run: WorkflowRun) -> list[PullRequest]:
 def _pull_or_none(github: GitHubClient, number: int) -> PullRequest | None:
     try:
         return get_pull(github, number)
-    except GitHubError as error:
+    except RestError as error:
         # GitHub also lists pull requests of other repositories with that commit.
         if error.kind == "not-found":
             return None

@@ -1,6 +1,6 @@
 """Queries of runs, artifacts, commits, files and pull requests; one function per query.
 
-Responses are validated; one without a documented field raises a GitHubError of kind `malformed`.
+Responses are validated; one without a documented field raises a RestError of kind `malformed`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ import base64
 import binascii
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
-from pydantic import ValidationError
-
 from agent_eval.forge import ApiModel, Artifact, PullRequest, WorkflowRun
+from agent_eval.forge.rest import RestError
 from agent_eval.github.client import GitHubClient
-from agent_eval.github.errors import GitHubError
 from agent_eval.github.events import pull_request_at
 
 
@@ -73,17 +71,14 @@ class _Content(ApiModel):
     content: str | None = None
 
 
-_Model = TypeVar("_Model", bound=ApiModel)
-
-
 def get_run(github: GitHubClient, run_id: int) -> WorkflowRun:
     """Fetches a run with its latest attempt.
 
     Raises:
-        GitHubError: See its kind.
+        RestError: See its kind.
     """
     path = github.repo("actions", "runs", run_id)
-    return _parsed(WorkflowRun, github.get(path), path)
+    return github.parsed(WorkflowRun, github.get(path), path)
 
 
 def list_runs(
@@ -108,13 +103,13 @@ def list_runs(
         limit: Maximum number of runs.
 
     Raises:
-        GitHubError: See its kind; `not-found` if there is no such workflow, or the token lacks `actions: read`.
+        RestError: See its kind; `not-found` if there is no such workflow, or the token lacks `actions: read`.
     """
     filters = {"event": event, "branch": branch, "head_sha": head_sha}
     params: dict[str, str | int] = {name: value for name, value in filters.items() if value is not None}
     path = github.repo("actions", "workflows", workflow.rpartition("/")[2], "runs")
     items = github.paginate(path, params, key="workflow_runs", limit=limit)
-    return [_parsed(WorkflowRun, item, path) for item in items]
+    return [github.parsed(WorkflowRun, item, path) for item in items]
 
 
 def list_artifacts(github: GitHubClient, run_id: int, name: str | None = None, *, limit: int = 500) -> list[Artifact]:
@@ -127,11 +122,11 @@ def list_artifacts(github: GitHubClient, run_id: int, name: str | None = None, *
         limit: Maximum number to read. GitHub allows 500 per job.
 
     Raises:
-        GitHubError: See its kind.
+        RestError: See its kind.
     """
     path = github.repo("actions", "runs", run_id, "artifacts")
     items = github.paginate(path, {"name": name} if name else {}, key="artifacts", limit=limit)
-    artifacts = [_parsed(Artifact, item, path) for item in items]
+    artifacts = [github.parsed(Artifact, item, path) for item in items]
     # Older GHES ignore `name`.
     return sorted((item for item in artifacts if name in (None, item.name)), key=_age, reverse=True)
 
@@ -145,7 +140,7 @@ def download_artifact(github: GitHubClient, artifact_id: int, *, max_bytes: int)
     """Downloads the zip of an artifact. Its content is untrusted.
 
     Raises:
-        GitHubError: See its kind; `not-found` with status 410 if it has expired, `too-large` above `max_bytes`.
+        RestError: See its kind; `not-found` with status 410 if it has expired, `too-large` above `max_bytes`.
     """
     return github.download(github.repo("actions", "artifacts", artifact_id, "zip"), max_bytes=max_bytes)
 
@@ -162,10 +157,10 @@ def changed_files(github: GitHubClient, base: str, head: str) -> list[str] | Non
         None if there are more than GitHub lists.
 
     Raises:
-        GitHubError: As for `merge_base`.
+        RestError: As for `merge_base`.
     """
     path = github.repo("compare", f"{base}...{head}")
-    files = _parsed(_Changes, github.get(path, {"per_page": 1}), path).files
+    files = github.parsed(_Changes, github.get(path, {"per_page": 1}), path).files
     if files is None or len(files) >= MAX_CHANGED_FILES:
         return None
     return [name for file in files for name in (file.filename, file.previous_filename) if name is not None]
@@ -175,20 +170,20 @@ def merge_base(github: GitHubClient, base: str, head: str) -> str:
     """Returns the merge base of two commits or branches.
 
     Raises:
-        GitHubError: See its kind; `not-found` if one doesn't exist or they have no common ancestor.
+        RestError: See its kind; `not-found` if one doesn't exist or they have no common ancestor.
     """
     path = github.repo("compare", f"{base}...{head}")
-    return _parsed(_Comparison, github.get(path, {"per_page": 1}), path).merge_base_commit.sha
+    return github.parsed(_Comparison, github.get(path, {"per_page": 1}), path).merge_base_commit.sha
 
 
 def commit_parents(github: GitHubClient, sha: str) -> tuple[str, ...]:
     """Returns the parents of a commit; two for a merge, first the one that was merged into.
 
     Raises:
-        GitHubError: See its kind.
+        RestError: See its kind.
     """
     path = github.repo("git", "commits", sha)
-    return tuple(parent.sha for parent in _parsed(LinkedCommit, github.get(path), path).parents)
+    return tuple(parent.sha for parent in github.parsed(LinkedCommit, github.get(path), path).parents)
 
 
 def first_parents(github: GitHubClient, sha: str, *, limit: int) -> list[str]:
@@ -200,12 +195,12 @@ def first_parents(github: GitHubClient, sha: str, *, limit: int) -> list[str]:
         limit: Maximum number of commits.
 
     Raises:
-        GitHubError: See its kind; `not-found` if there is no such commit.
+        RestError: See its kind; `not-found` if there is no such commit.
     """
     path = github.repo("commits")
     # More than `limit`, since commits of merged branches are in between.
     listed = github.paginate(path, {"sha": sha, "per_page": 100}, limit=max(100, limit))
-    commits = {commit.sha: commit for commit in (_parsed(LinkedCommit, item, path) for item in listed)}
+    commits = {commit.sha: commit for commit in (github.parsed(LinkedCommit, item, path) for item in listed)}
     chain: list[str] = []
     following: str | None = sha
     while following is not None and len(chain) < limit:
@@ -220,28 +215,28 @@ def file_at(github: GitHubClient, path: str, ref: str) -> bytes | None:
     """Returns a file's content at a commit or branch; None if there is no file.
 
     Raises:
-        GitHubError: See its kind; `rejected` if the path is not a file, `too-large` above 1 MB
+        RestError: See its kind; `rejected` if the path is not a file, `too-large` above 1 MB
             (GitHub's own limit for this request).
     """
     address = github.repo("contents") + "/" + "/".join(quote(part, safe="") for part in path.split("/"))
     try:
         answer = github.get(address, {"ref": ref})
-    except GitHubError as error:
+    except RestError as error:
         if error.kind == "not-found":
             return None
         raise
     if isinstance(answer, list):
-        raise GitHubError("rejected", f"{path} at {ref} is a directory, not a file.")
-    file = _parsed(_Content, answer, address)
+        raise RestError("rejected", f"{path} at {ref} is a directory, not a file.")
+    file = github.parsed(_Content, answer, address)
     if file.type != "file":
-        raise GitHubError("rejected", f"{path} at {ref} is a {file.type}, not a file.")
+        raise RestError("rejected", f"{path} at {ref} is a {file.type}, not a file.")
     if file.encoding != "base64" or file.content is None:
-        raise GitHubError("too-large", f"{path} at {ref} has {file.size:,} bytes; GitHub returns files up to 1 MB.")
+        raise RestError("too-large", f"{path} at {ref} has {file.size:,} bytes; GitHub returns files up to 1 MB.")
     try:
         return base64.b64decode("".join(file.content.split()), validate=True)
     except binascii.Error:
         pass
-    raise GitHubError("malformed", f"GET {address}: GitHub's response has invalid base64.")
+    raise RestError("malformed", f"GET {address}: GitHub's response has invalid base64.")
 
 
 _MAX_EVENTS = 3_000
@@ -252,21 +247,21 @@ def label_events(github: GitHubClient, number: int) -> list[LabelEvent]:
     """Lists when labels of a pull request were set and removed, oldest first.
 
     Raises:
-        GitHubError: See its kind; `forbidden` if the token lacks `pull-requests: read`, `too-large` if there are more
+        RestError: See its kind; `forbidden` if the token lacks `pull-requests: read`, `too-large` if there are more
             events than the limit, since the newest would be missing.
     """
     path = github.repo("issues", number, "events")
     events = list(github.paginate(path, limit=_MAX_EVENTS + 1))
     if len(events) > _MAX_EVENTS:
-        raise GitHubError("too-large", f"The pull request has more than {_MAX_EVENTS:,} events.")
-    return [_parsed(LabelEvent, item, path) for item in events if item.get("event") in {"labeled", "unlabeled"}]
+        raise RestError("too-large", f"The pull request has more than {_MAX_EVENTS:,} events.")
+    return [github.parsed(LabelEvent, item, path) for item in events if item.get("event") in {"labeled", "unlabeled"}]
 
 
 def get_pull(github: GitHubClient, number: int) -> PullRequest:
     """Fetches a pull request.
 
     Raises:
-        GitHubError: See its kind.
+        RestError: See its kind.
     """
     path = github.repo("pulls", number)
     return _pull(github.get(path), path)
@@ -281,7 +276,7 @@ def pulls_of_head(github: GitHubClient, owner: str, branch: str) -> list[PullReq
         branch: Without `refs/heads/`.
 
     Raises:
-        GitHubError: See its kind.
+        RestError: See its kind.
     """
     path = github.repo("pulls")
     items = github.paginate(path, {"head": f"{owner}:{branch}", "state": "all"}, limit=100)
@@ -294,7 +289,7 @@ def open_pulls(github: GitHubClient) -> Iterator[PullRequest]:
     """Yields open pull requests, last updated first, at most 300.
 
     Raises:
-        GitHubError: See its kind.
+        RestError: See its kind.
     """
     path = github.repo("pulls")
     params = {"state": "open", "sort": "updated", "direction": "desc"}
@@ -305,15 +300,5 @@ def open_pulls(github: GitHubClient) -> Iterator[PullRequest]:
 def _pull(item: Any, path: str) -> PullRequest:
     pull = pull_request_at({"item": item}, "item")
     if pull is None:
-        raise GitHubError("malformed", f"GET {path}: a pull request in GitHub's response lacks required fields.")
+        raise RestError("malformed", f"GET {path}: a pull request in GitHub's response lacks required fields.")
     return pull
-
-
-def _parsed(model: type[_Model], value: object, path: str) -> _Model:
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        fields = ", ".join(
-            sorted({".".join(str(key) for key in item["loc"]) or "all fields" for item in error.errors()})[:5]
-        )
-    raise GitHubError("malformed", f"GET {path}: GitHub's response has missing or invalid fields: {fields}.")

@@ -21,6 +21,7 @@ from agent_eval.baseline import (
 )
 from agent_eval.forge import Activity, Event, EventError, Forge, ForgeError, Host
 from agent_eval.github import GITHUB
+from agent_eval.gitlab import GITLAB
 from agent_eval_agents.registry import driver_of
 from agent_eval_results import JOURNAL, Origin
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
@@ -30,7 +31,7 @@ from agent_eval_scoring.core.text import carriable, listed
 if TYPE_CHECKING:
     from agent_eval.settings import Settings
 
-_HOSTS: tuple[Host, ...] = (GITHUB,)
+_HOSTS: tuple[Host, ...] = (GITHUB, GITLAB)
 _SMALL = 1_000_000
 """Bytes of agent-eval.toml that are read from another commit."""
 _MOST_NAMED = 100
@@ -48,7 +49,7 @@ class CIContext:
     git: Git | GitError
     """The checkout, or why there is none."""
     forge: Forge | None
-    """None outside of GitHub."""
+    """None outside of a forge's CI."""
     remote: Remote = ORIGIN
     """Where to fetch commits that the checkout lacks."""
     baseline_request: BaselineRequest | None = None
@@ -64,7 +65,7 @@ class CIContext:
     @property
     def held_to_base(self) -> bool:
         """Whether the base branch's agent-eval.toml applies: the checkout is a change to a branch that is not its own
-        choice. GitHub or `base-ref` names that branch.
+        choice. The forge or `base-ref` names that branch.
         """
         request = self.baseline_request
         return self.activity.kind == "compare" or (request is not None and request.is_pull_request)
@@ -107,11 +108,11 @@ LOCAL = CIContext(
 def detect_ci_context(
     settings: Settings, environ: Mapping[str, str], log: Callable[[str], None] = lambda _: None
 ) -> tuple[CIContext, list[Problem]]:
-    """Detects the CI context. Asks git, and GitHub for what git can't know.
+    """Detects the CI context. Asks git, and the forge for what git can't know.
 
     Args:
         settings: From flags and inputs; none of those used here may be set in agent-eval.toml.
-        environ: Holds GitHub's variables.
+        environ: Holds the forge's variables.
         log: Receives a line for each long wait.
 
     Returns:
@@ -120,13 +121,18 @@ def detect_ci_context(
     try:
         host, event = _host(environ)
     except EventError as error:
-        return LOCAL, [_error("event-unreadable", str(error), "Run it as a step of GitHub Actions, or outside of it.")]
+        return LOCAL, [
+            _error(
+                "event-unreadable", str(error), "Run it in a job of GitHub Actions or GitLab CI, or outside of both."
+            )
+        ]
     detected = host.activity(
         event,
         mode=settings.mode if settings.mode == "gate" or settings.mode == "publish" else "auto",
         allow_unsafe_pull_request_target=settings.allow_pull_request_target,
         base_branches=settings.base_branches,
     )
+    token = environ.get(host.token_variable) if host.token_variable else settings.github_token
     git: Git | GitError
     head = None
     try:
@@ -140,11 +146,13 @@ def detect_ci_context(
         activity=detected,
         origin=_origin(event, detected, head, uncommitted),
         git=git,
-        forge=_forge(settings.github_token, host, event, log),
+        forge=_forge(token, host, event, log),
     )
     if detected.kind == "refuse":
         return ci, [_error("event-refused", detected.explanation, None)]
-    ci = replace(ci, remote=_remote(settings.github_token, event))
+    ci = replace(ci, remote=_remote(token, event))
+    if detected.kind == "compare" and detected.base_commit is None:
+        ci = replace(ci, activity=replace(detected, base_commit=_tip(ci)))
     return _with_baseline_request(ci, settings.base_ref, settings.baseline, settings.artifact)
 
 
@@ -158,20 +166,28 @@ def _error(code: str, message: str, hint: str | None) -> Problem:
     return Problem(code=code, message=message, hint=hint)
 
 
-def _forge(github_token: str | None, host: Host, event: Event, log: Callable[[str], None]) -> Forge | None:
+def _tip(ci: CIContext) -> str | None:
+    """The tip of the base branch, which the event does not name; None if it is unknown."""
+    try:
+        return ci.git.remote_tip(ci.activity.base_ref or "", ci.remote) if isinstance(ci.git, Git) else None
+    except GitError:
+        return None
+
+
+def _forge(token: str | None, host: Host, event: Event, log: Callable[[str], None]) -> Forge | None:
     if not event.name or event.repository is None:
         return None
     try:
-        return host.connect(event, github_token or "", log)
+        return host.connect(event, token or "", log)
     except ForgeError as error:
         log(f"agent-eval: the host of the pull request is not asked for anything: {error}")
         return None
 
 
-def _remote(github_token: str | None, event: Event) -> Remote:
-    if not event.name or event.repository is None or github_token is None:
+def _remote(token: str | None, event: Event) -> Remote:
+    if not event.name or event.clone_url is None or (token is None and not event.in_fork):
         return ORIGIN
-    return Remote(url=f"{event.server_url}/{event.repository}", token=github_token)
+    return Remote(url=event.clone_url, token=token)
 
 
 def _uncommitted(git: Git | GitError, head: str, root: Path, skip: Sequence[Path], event: Event) -> list[str]:

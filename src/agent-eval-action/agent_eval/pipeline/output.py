@@ -209,6 +209,7 @@ def links_of(ci: CIContext, artifact: str, source_url: str | None) -> Links:
         return Links(source_url=source_url)
     return Links(
         server_url=event.server_url,
+        pages=event.pages,
         repository=event.repository or "",
         source_url=source_url,
         run_url=event.run_url,

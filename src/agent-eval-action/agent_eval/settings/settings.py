@@ -236,8 +236,7 @@ class Settings:
     )
     base_ref: str | None = option(
         BASELINE,
-        "Branch or commit to compare with outside of pull requests: in GitLab, in Jenkins, locally (there with "
-        "baseline: rerun).",
+        "Branch or commit to compare with outside of pull requests: in Jenkins, locally (there with baseline: rerun).",
         metavar="REF",
         in_file=False,
         basic=True,
@@ -299,7 +298,7 @@ class Settings:
     github_token: str | None = option(
         CI,
         "Token to read the base branch's results and to write the comment. On the command line: the variable "
-        "GITHUB_TOKEN.",
+        "GITHUB_TOKEN; on GitLab GITLAB_TOKEN.",
         metavar="TOKEN",
         in_file=False,
         secret="GITHUB_TOKEN",  # noqa: S106 - a variable's name

@@ -2,7 +2,7 @@
 agent's server, an upload; and its proxy, as the variables of the environment name it.
 
 Whose failure a status is depends on who asked: see `agents.host.blame` (an agent's model), `agents.http.failures` (an
-agent's server), `models` (a judge) and `github.errors`.
+agent's server), `models` (a judge) and `forge.rest`.
 """
 
 from __future__ import annotations

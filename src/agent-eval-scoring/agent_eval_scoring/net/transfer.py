@@ -91,7 +91,7 @@ class Request:
 
     method: str
     url: str
-    params: Mapping[str, str | int] | None
+    params: Mapping[str, str | int | list[str]] | None
     """The query, added to the URL."""
     data: bytes | None
     headers: Mapping[str, str]

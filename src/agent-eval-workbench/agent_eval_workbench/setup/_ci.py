@@ -46,6 +46,9 @@ evals:
   image:
     name: ghcr.io/org/agent-eval-action:1
     entrypoint: [""]
+  rules:
+    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
+    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH # the baseline of merge requests
   script:
     - agent-eval run
   artifacts:

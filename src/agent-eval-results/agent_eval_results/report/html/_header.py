@@ -154,7 +154,7 @@ def _origin(facts: Facts) -> dict[str, Any]:
 def _pull_url(origin: Origin, links: Links) -> str | None:
     if origin.pull_request is None:
         return None
-    return links.own(f"{links.server_url.rstrip('/')}/{links.repository}/pull/{origin.pull_request}")
+    return links.own(links.pull_url(origin.pull_request))
 
 
 def counts(facts: Facts) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 Both say the decision and what to do next, the causes, details in folds. A `Detail` bounds what they say until it fits.
 The templates say what comes where. Every string that they print is escaped as prose, unless a filter escapes it for
-another place (`code`, `fence`, `linked`), addresses included, since it may be the report of a fork. `github.comments`
+another place (`code`, `fence`, `linked`), addresses included, since it may be the report of a fork. `forge.comments`
 adds the marker that identifies the comment.
 """
 

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 from urllib.parse import quote, urlsplit
 
 from agent_eval_results import CaseReport
@@ -16,7 +17,11 @@ from agent_eval_scoring.core.text import shorten
 LONGEST_PATH = 300
 """Characters of a path that is linked, or named in a command."""
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_REPOSITORY = re.compile(r"[\w.-]+(?:/[\w.-]+)+", re.ASCII)
+
+
+_PULL = {"github": "pull", "gitlab": "-/merge_requests"}
+_COMMITS = {"github": "commit", "gitlab": "-/commit"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +30,9 @@ class Links:
 
     server_url: str = ""
     """E.g. `https://github.com`; an address in a report is only linked if it is on this server."""
+    pages: Literal["github", "gitlab"] = "github"
     repository: str = ""
-    """`owner/name`."""
+    """Its full name, e.g. `owner/name`."""
     source_url: str | None = None
     """Where the tested files can be browsed, e.g. `https://github.com/o/r/blob/SHA`."""
     run_url: str | None = None
@@ -50,23 +56,33 @@ class Links:
         plain = url.isascii() and url.isprintable() and not {" ", "\\"} & set(url)
         # Browsers resolve `..` in a path, also where it is spelled %2e%2e.
         parts = address.path.casefold().replace("%2e", ".").split("/")
-        inside = parts[1:3] == self.repository.casefold().split("/") and not {".", ".."} & set(parts)
+        ours = f"{server.path.rstrip('/')}/{self.repository}".casefold().split("/")
+        inside = parts[: len(ours)] == ours and not {".", ".."} & set(parts)
         return url if same and plain and inside and address.scheme in {"https", "http"} else None
 
     def commit_url(self, sha: str) -> str | None:
         """The page of a commit; None if the repository is unknown."""
+        return self._page(f"{_COMMITS[self.pages]}/{sha}")
+
+    def pull_url(self, number: int) -> str | None:
+        """The page of a pull request; None if the repository is unknown."""
+        return self._page(f"{_PULL[self.pages]}/{number}")
+
+    def _page(self, path: str) -> str | None:
         if not self.server_url or not _REPOSITORY.fullmatch(self.repository):
             return None
-        return f"{self.server_url.rstrip('/')}/{self.repository}/commit/{sha}"
+        return f"{self.server_url.rstrip('/')}/{self.repository}/{path}"
 
     def change_url(self, file: str, line: int | None) -> str | None:
         """A line of a file in the diff of the pull request; None without one."""
         if self.pull_request is None or self.line_url(file, line) is None:
             return None
-        if not self.server_url or not _REPOSITORY.fullmatch(self.repository):
+        pull, name = self.pull_url(self.pull_request), visible(file).encode()
+        if pull is None:
             return None
-        anchor = hashlib.sha256(visible(file).encode()).hexdigest() + (f"R{line}" if line is not None else "")
-        return f"{self.server_url.rstrip('/')}/{self.repository}/pull/{self.pull_request}/files#diff-{anchor}"
+        if self.pages == "gitlab":  # It names lines of a diff by their numbers in both versions: we know one.
+            return f"{pull}/diffs#{hashlib.sha1(name, usedforsecurity=False).hexdigest()}"
+        return f"{pull}/files#diff-{hashlib.sha256(name).hexdigest()}" + (f"R{line}" if line is not None else "")
 
     def case_url(self, case_id: str, turn: int | None = None) -> str | None:
         """The page of a case in the report, or of its turn (0-based); None if the report has no address or the id is

@@ -5,7 +5,7 @@ had to wait doesn't overwrite a newer one. Two runs that create their first comm
 each lists them again afterwards. The newer run's comment remains, and the other one becomes a link to it. Comments are
 never deleted.
 
-Errors of GitHub are not raised: the verdict does not depend on the comment.
+Errors of the forge are not raised: the verdict does not depend on the comment.
 
 The hidden first line identifies our comment and the run that wrote it:
 
@@ -17,27 +17,69 @@ Only the first line counts: the rest is a report, in which an agent's text may l
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import ClassVar, Protocol
 from urllib.parse import quote, unquote
 
-from agent_eval.forge import Comment, Posted, PostKind, RunStamp
-from agent_eval.github.client import GitHubClient
-from agent_eval.github.errors import GitHubError
-from agent_eval.github.events import text_at
+from agent_eval.forge.protocol import Comment, Posted, PostKind, RunStamp
+from agent_eval.forge.rest import RestError
 
-ACTIONS_LOGIN = "github-actions[bot]"
-"""Login of a workflow's GITHUB_TOKEN."""
-LONGEST = 65_536
-"""Maximum characters of a comment; GitHub answers 422 above ("Body is too long (maximum is 65536 characters)")."""
 _BUDGET = 240.0
 """Seconds for a comment, even if the baseline has used up the client's time budget: enough for two secondary rate
 limits in a row."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """A comment as the forge has it."""
+
+    id: int
+    body: str
+    url: str
+    login: str | None
+    """Of the author; None if the account is gone."""
+    is_bot: bool
+
+
+class Commenting(Protocol):
+    """A `RestClient` that reads and writes comments. All methods raise RestError."""
+
+    service: ClassVar[str]
+    longest: ClassVar[int]
+    """Maximum characters of a comment."""
+
+    def notes(self, number: int) -> Iterator[Note]:
+        """Yields the comments of a pull request."""
+        ...
+
+    def create_note(self, number: int, body: str) -> Note | None:
+        """Creates a comment; None if the response does not show it."""
+        ...
+
+    def rewrite_note(self, number: int, note: Note, body: str) -> str | None:
+        """Replaces the text of a comment, and returns its URL."""
+        ...
+
+    def own_logins(self, known: str | None) -> set[str]:
+        """The logins of the token in lower case; `known` saves a request."""
+        ...
+
+    def prepared(self, body: str) -> str:
+        """A text as it can be posted: the forge does nothing because of it."""
+        ...
+
+    def grant(self, seconds: float) -> None:
+        """Raises the remaining time budget to at least `seconds`."""
+        ...
+
+    def pause(self, error: RestError, attempt: int) -> None:
+        """Waits before a retry of a failed request, or raises its error."""
+        ...
+
+
 _MARKER = re.compile(
-    r"<!-- agent-eval key=(?P<key>\S+) run=(?P<run>[0-9]{1,18}) attempt=(?P<attempt>[0-9]{1,9}) "
+    r"<!-- agent-eval key=(?P<key>\S+) run=(?P<run>[0-9]{1,18}) attempt=(?P<attempt>[0-9]{1,18}) "
     r"sha=(?P<sha>[0-9a-f]{40,64}) -->"
 )
 
@@ -76,7 +118,7 @@ def pointer(url: str) -> str:
 
 def read_marker(body: str) -> Marked | None:
     """Parses a comment; None if it isn't ours."""
-    # GitHub keeps line endings; edits in the browser use CRLF.
+    # The forges keep line endings; edits in the browser use CRLF.
     first, _, text = body.replace("\r\n", "\n").partition("\n")
     match = _MARKER.fullmatch(first.strip())
     if match is None:
@@ -86,14 +128,13 @@ def read_marker(body: str) -> Marked | None:
 
 
 def same_text(left: str, right: str) -> bool:
-    """Whether two texts are equal once GitHub has stored them (it strips trailing white space)."""
+    """Whether two texts are equal once a forge has stored them (it strips trailing white space)."""
     return left.replace("\r\n", "\n").strip() == right.replace("\r\n", "\n").strip()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Ours:
-    id: int
-    url: str
+    note: Note
     marked: Marked
 
 
@@ -107,47 +148,48 @@ class _Listing:
     """Logins of other bots that have posted our marker."""
 
 
-def upsert_comment(github: GitHubClient, comment: Comment) -> Posted:
-    """Creates the comment of this key, or updates it. Raises no error of GitHub.
+def upsert_comment(client: Commenting, comment: Comment) -> Posted:
+    """Creates the comment of this key, or updates it. Raises no error of the forge.
 
     Raises:
         ValueError: The key is empty or the run's commit is not a full hash.
     """
     if comment.mode == "never":
         return Posted(kind="skipped", message="No comment, since `comment` is never.")
+    comment = replace(comment, body=client.prepared(comment.body))
     text = marked(comment.key, comment.run, comment.body)
-    if len(text) > LONGEST:
-        message = f"No comment: it has {len(text):,} characters, and GitHub's limit is {LONGEST:,}."
+    if len(text) > client.longest:
+        message = f"No comment: it has {len(text):,} characters, and {client.service}'s limit is {client.longest:,}."
         return Posted(kind="failed", message=message)
     try:
-        return _Upsert(github, comment, text).until_done()
-    except GitHubError as error:
+        return _Upsert(client, comment, text).until_done()
+    except RestError as error:
         kind: PostKind = "forbidden" if error.kind in ("forbidden", "unauthorized") else "failed"
         return Posted(kind=kind, message=f"The comment could not be posted. {error}")
 
 
 class _Upsert:
-    def __init__(self, github: GitHubClient, comment: Comment, text: str) -> None:
-        self._github = github
+    def __init__(self, client: Commenting, comment: Comment, text: str) -> None:
+        self._client = client
         self._comment = comment
         self._text = text
-        self._list = github.repo("issues", comment.number, "comments")
-        self._viewer = comment.author
+        self._login = comment.author
+        self._logins: set[str] | None = None
         self._sent: PostKind | None = None
         """A write whose response may be lost."""
         self._overwrites = False
 
     def until_done(self) -> Posted:
-        self._github.grant(_BUDGET)
+        self._client.grant(_BUDGET)
         attempt = 0
         while True:
             try:
                 return self._once()
-            except GitHubError as error:
+            except RestError as error:
                 failure = error
             # The comment was deleted after it was listed: list again.
             if failure.kind != "not-found" or attempt > 0:
-                self._github.pause(failure, attempt)
+                self._client.pause(failure, attempt)
             attempt += 1
 
     def _once(self) -> Posted:
@@ -171,9 +213,9 @@ class _Upsert:
             message = (
                 f"The comment belongs to another run ({written.run_id}, attempt {written.attempt}) and was not changed."
             )
-            return Posted(kind="superseded", url=newest.url, message=message)
+            return Posted(kind="superseded", url=newest.note.url, message=message)
         if same_text(newest.marked.text, self._comment.body):
-            return Posted(kind="unchanged", url=newest.url, message="The comment is up to date.")
+            return Posted(kind="unchanged", url=newest.note.url, message="The comment is up to date.")
         url = self._rewrite(newest, self._text)
         return Posted(kind="updated", url=url, message="The comment was updated.")
 
@@ -183,15 +225,15 @@ class _Upsert:
             message = (
                 f"The comment belongs to a newer run ({written.run_id}, attempt {written.attempt}) and was not changed."
             )
-            return Posted(kind="superseded", url=current.url, message=message)
+            return Posted(kind="superseded", url=current.note.url, message=message)
         # For another commit the marker is updated even if the text is the same, so that a late run of an older commit
         # sees that it is outdated.
         same = same_text(current.marked.text, self._comment.body)
         if same and self._sent is not None and current.marked.run == self._comment.run:
-            message = f"The comment was {self._sent}; GitHub's response was lost."
-            return Posted(kind=self._sent, url=current.url, message=message, overwrites=self._overwrites)
+            message = f"The comment was {self._sent}; {self._client.service}'s response was lost."
+            return Posted(kind=self._sent, url=current.note.url, message=message, overwrites=self._overwrites)
         if same and current.marked.run.sha == self._comment.run.sha:
-            return Posted(kind="unchanged", url=current.url, message="The comment is up to date.")
+            return Posted(kind="unchanged", url=current.note.url, message="The comment is up to date.")
         note = ""
         if self._sent is None and current.marked.run == self._comment.run:
             self._overwrites = True
@@ -206,7 +248,7 @@ class _Upsert:
             return posted
         try:
             ours = self._read_comments().ours
-        except GitHubError as error:
+        except RestError as error:
             return replace(posted, message=f"{posted.message} Whether it is the only one could not be read: {error}")
         if len(ours) < 2:
             return posted
@@ -217,22 +259,21 @@ class _Upsert:
             self._comment.run.attempt,
         ):
             message = f"A newer run ({newest.marked.run.run_id}) has commented at the same time.{note}"
-            return Posted(kind="superseded", url=newest.url, message=message)
-        return replace(posted, url=newest.url, message=posted.message + note)
+            return Posted(kind="superseded", url=newest.note.url, message=message)
+        return replace(posted, url=newest.note.url, message=posted.message + note)
 
     def _link_others(self, newest: _Ours, ours: list[_Ours]) -> str:
         """Replaces the other comments by links, and reports it."""
-        others = [comment for comment in ours if comment.id != newest.id]
+        others = [comment for comment in ours if comment.note.id != newest.note.id]
         try:
             for comment in others:
-                self._rewrite(comment, pointer(newest.url))
-        except GitHubError as error:
+                self._rewrite(comment, pointer(newest.note.url))
+        except RestError as error:
             return f" There are {len(ours)} of them, and an older one could not be changed: {error}"
         return f" There were {len(ours)} of them: the others link to it now." if others else ""
 
     def _rewrite(self, comment: _Ours, text: str) -> str | None:
-        path = self._github.repo("issues", "comments", comment.id)
-        return text_at(self._github.patch(path, {"body": text}), "html_url")
+        return self._client.rewrite_note(self._comment.number, comment.note, text)
 
     def _create(self, listing: _Listing) -> Posted:
         if not self._comment.creates:
@@ -242,43 +283,29 @@ class _Upsert:
             names = ", ".join(listing.other_bots)
             note = f" {names} has posted such a comment; if that is this token's login, set `comment-author` to it."
         self._sent = "created"
-        answer = self._github.post(self._list, {"body": self._text})
-        self._viewer = text_at(answer, "user", "login") or self._viewer  # Saves a request for the login.
-        return Posted(kind="created", url=text_at(answer, "html_url"), message=f"The comment was created.{note}")
+        created = self._client.create_note(self._comment.number, self._text)
+        if created is not None:
+            self._login = created.login or self._login  # Saves a request for the login.
+        return Posted(kind="created", url=created.url if created else None, message=f"The comment was created.{note}")
 
     def _read_comments(self) -> _Listing:
         parsed = []
-        for comment in self._github.paginate(self._list):
-            body, number, url = comment.get("body"), comment.get("id"), comment.get("html_url")
-            marker = read_marker(body) if isinstance(body, str) else None
-            matches = marker is not None and marker.key == self._comment.key
-            if marker is not None and matches and isinstance(number, int) and isinstance(url, str):
-                parsed.append((comment, _Ours(id=number, url=url, marked=marker)))
+        for note in self._client.notes(self._comment.number):
+            marker = read_marker(note.body)
+            if marker is not None and marker.key == self._comment.key:
+                parsed.append(_Ours(note=note, marked=marker))
         ours, other_bots = [], set()
-        for comment, entry in sorted(parsed, key=lambda pair: pair[1].id):
-            if self._is_by_us(comment):
+        if parsed and self._logins is None:
+            self._logins = self._client.own_logins(self._login)
+        for entry in sorted(parsed, key=lambda entry: entry.note.id):
+            # Anyone can write our marker: it counts if our account wrote it.
+            if (entry.note.login or "").casefold() in (self._logins or ()):
                 ours.append(entry)
-            elif text_at(comment, "user", "type") == "Bot":
-                other_bots.add(text_at(comment, "user", "login") or "")
+            elif entry.note.is_bot:
+                other_bots.add(entry.note.login or "")
         return _Listing(ours=ours, other_bots=sorted(other_bots))
-
-    def _is_by_us(self, comment: Mapping[str, Any]) -> bool:
-        """Whether our account wrote the comment: anyone can write our marker."""
-        login = text_at(comment, "user", "login")
-        return login is not None and login.casefold() in {ACTIONS_LOGIN, self._login().casefold()}
-
-    def _login(self) -> str:
-        if self._viewer is None:
-            try:
-                self._viewer = text_at(self._github.get("/user"), "login") or ACTIONS_LOGIN
-            except GitHubError as error:
-                # An installation's token has no user, and can't read its login.
-                if error.kind not in ("forbidden", "not-found"):
-                    raise
-                self._viewer = ACTIONS_LOGIN
-        return self._viewer
 
 
 def _newest(ours: list[_Ours]) -> _Ours:
     """Returns the comment of the newest run; of several, the newest comment."""
-    return max(ours, key=lambda comment: (comment.marked.run.run_id, comment.marked.run.attempt, comment.id))
+    return max(ours, key=lambda comment: (comment.marked.run.run_id, comment.marked.run.attempt, comment.note.id))
