@@ -1,9 +1,9 @@
 """Starts hosts of agents in forks of a process that has imported google-adk.
 
 A host of google-adk 2.13.0 takes 1.5 s of CPU with its first turn in a new interpreter, nearly all of it for imports,
-and 0.1 s in a fork. What runs is `agent_eval_host`, in a process with its own arguments, environment, working
-directory, session and streams. The gate starts this file instead of the interpreter: it asks the server for a fork, and
-ends as the fork does. If it is killed, the fork is killed with its process group.
+and 0.1 s in a fork. What runs is `agent_eval_host`, or the code of `-c`, in a process with its own arguments,
+environment, working directory, session and streams. The gate starts this file instead of the interpreter: it asks the
+server for a fork, and ends as the fork does. If it is killed, the fork is killed with its process group.
 
 Differences from a new interpreter: google-adk is imported before the agent's first line. The process that the gate has
 started uses no CPU, and the host is not in its process group. The host's /proc/PID/environ and cmdline, its signals and
@@ -67,15 +67,17 @@ def _ask(address: str, arguments: list[str]) -> NoReturn:
         connection.connect(b"\0" + address.encode("ascii"))
         _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         read_at_start = any(name.startswith("PYTHON") for name in os.environ)
-        if not arguments[0].endswith("/agent_eval_host") or uid != os.geteuid() or read_at_start:
+        is_host = arguments[0].endswith("/agent_eval_host")
+        if (not is_host and arguments[0] != "-c") or uid != os.geteuid() or read_at_start:
             os.execv(sys.executable, [sys.executable, *arguments])
         request = {"arguments": arguments, "environment": dict(os.environ), "cwd": os.getcwd()}
-        channel = int(arguments[-1])
+        channel = [int(arguments[-1])] if is_host else []
         for template in arguments[1:-1]:  # It would be a template of the server.
             os.close(int(template))
         del arguments[1:-1]
-        socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], [0, 1, 2, channel])
-        os.close(channel)
+        socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], [0, 1, 2, *channel])
+        for descriptor in channel:
+            os.close(descriptor)
         code = int(connection.recv(64) or b"70")
         if code < 0:
             with contextlib.suppress(OSError):  # of SIGKILL, which has no other
@@ -147,7 +149,8 @@ def _become(request: dict[str, Any], descriptors: list[int], code: CodeType) -> 
         os.setsid()
         high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, _HIGH) for descriptor in descriptors]
         os.closerange(3, _HIGH)
-        for descriptor, number in zip(high, (0, 1, 2, int(request["arguments"][-1])), strict=True):
+        numbers = [0, 1, 2, *map(int, request["arguments"][-1:] if high[3:] else ())]
+        for descriptor, number in zip(high, numbers, strict=True):
             os.dup2(descriptor, number)
             os.close(descriptor)
         sys.stdin, sys.stdout, sys.stderr = (
@@ -159,7 +162,9 @@ def _become(request: dict[str, Any], descriptors: list[int], code: CodeType) -> 
         sys.argv[:] = request["arguments"]
         main = sys.modules["__main__"] = ModuleType("__main__")
         main.__file__ = code.co_filename
-        exec(code, main.__dict__)
+        exec(code if high[3:] else request["arguments"][1], main.__dict__)
+        sys.stdout.flush()
+        os._exit(0)
     except BaseException:
         traceback.print_exc()
     finally:

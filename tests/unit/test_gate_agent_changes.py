@@ -18,17 +18,9 @@ from agent_eval.gate.agent_sources import MAX_FILE, Sources, source_hash
 from agent_eval.gate.cause_evidence import Before
 from agent_eval.gate.changed_here import HeadCode, note_changed_here
 from agent_eval.gate.history import KEEP
-from agent_eval_results import (
-    AgentFacts,
-    AgentTree,
-    CauseCounts,
-    CauseData,
-    CauseExample,
-    CauseReport,
-    Place,
-    ToolFacts,
-)
+from agent_eval_results import AgentFacts, AgentTree, CauseCounts, CauseData, CauseExample, CauseReport, ToolFacts
 from agent_eval_results.data.agent_changes import agent_changes
+from agent_eval_results.data.causes import Place
 from agent_eval_results.data.changed_lines import Edit, changed_code, changed_lines, edits, within
 from agent_eval_results.data.exact_tests import pass_rates
 from agent_eval_results.data.history import HistoryReport
