@@ -30,7 +30,7 @@ from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.recording import Recording, RunError
 from agent_eval_scoring.evalset.json import JsonPath
 
-INPUTS = int(os.environ.get("FUZZ_INPUTS", "300"))
+INPUTS = int(os.environ.get("FUZZ_INPUTS", "300" if os.environ.get("CI") else "100"))
 RUNS = int(os.environ.get("FUZZ_RUNS", "18"))
 """Inputs that go through `run`, the dearest command."""
 SEED = int(os.environ.get("FUZZ_SEED", "9"))
