@@ -133,6 +133,11 @@ QUESTIONS: Mapping[str, Question] = {
         reply=_GRADES,
         labels=_THEIR_WORK,
     ),
+    "judge_prompt": Question(
+        opening="You score what an AI agent did, by the task that follows.",
+        reply="explanation, score",
+        closings=("Explain first, then give the score as a number.",),
+    ),
     "simulated user": Question(
         opening="You play a person who uses an AI agent.",
         reply="",

@@ -51,6 +51,8 @@ def judge(request: GenerateRequest) -> Answer:
     schema = request.body["generationConfig"].get("responseJsonSchema")
     if schema is None:
         return Answer.text("</finished>" if "The helper says" in prompt else "ask")
+    if "score" in schema["properties"]:
+        return Answer.text(json.dumps({"explanation": "", "score": prompt.count(PLANTED)}))
     [(name, said), *_] = ((key, value) for key, value in schema["properties"].items() if key != "reasoning")
     if "enum" in said:
         words = said["enum"]
@@ -96,6 +98,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "rubric_based_final_response_quality_v1": {"rubrics": _rubrics(*SHOWN)},
     "rubric_based_tool_use_quality_v1": {"rubrics": _rubrics(*SHOWN)},
     "rubric_based_multi_turn_trajectory_quality_v1": {"rubrics": _rubrics(*SHOWN)},
+    "judge_prompt": {"threshold": 0, "prompt_template": "Count: {prompt} {response} {agent_data}"},
     "hallucinations_v1": {"evaluate_intermediate_nl_responses": True},
 }
 
@@ -271,6 +274,7 @@ DRIVERS = ("in process", "replay", "replay all", "recorded", "adk:", "a2a:")
 
 ALL_BUT_THE_LAST = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
 REFERENCE: dict[str, Outcome] = {
+    "judge_prompt": (*[None] * 8, 19.0),
     "tool_trajectory_avg_score": ALL_BUT_THE_LAST,
     "response_match_score": (0.923, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.222),
     "trajectory_precision": ALL_BUT_THE_LAST,

@@ -55,6 +55,8 @@ def reply(prompt: str, properties: Mapping[str, Any], against: int) -> dict[str,
     """A reply that fits the schema: the best verdict on everything, or one `against` it; it cuts no sentences."""
     if "verdict" in properties:
         return {"reasoning": WORDS, "verdict": properties["verdict"]["enum"][-against]}
+    if "score" in properties:
+        return {"explanation": WORDS, "score": 1 + against}
     [(name, listed)] = properties.items()
     item = listed["items"]
     if item["type"] == "string":

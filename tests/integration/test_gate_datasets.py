@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python
 from adk_harness import request, running
 from dataset_samples import CALL, FOLDER, HISTORY, POOL, asked, event, project, talked
+from fake_gemini import Answer, FakeGemini, GenerateRequest
 from gate_runs import Done, Repository
 from golden_files import check
 
@@ -95,6 +97,34 @@ def test_run__traces_are_the_agent(repository: Repository) -> None:
     assert done.statuses == {"open": "failed", "price": "passed", "cancel": "failed"}, "it has no such cases"
     assert "it has several cases `price`" in repository.gate("run", "--agent", "recorded:twice.json", code=2).out
     assert "it is a dataset, not traces" in repository.gate("run", "--agent", f"recorded:{DATASET}", code=2).out
+
+
+def test_run__a_judge_with_a_prompt_of_the_project(repository: Repository) -> None:
+    """Instead of Google's service; higher and lower thresholds, and its votes in the report."""
+    repository.agent("cinema", "dice")
+    pool = [
+        {"name": "tone", "prompt_template": "Rate {response}", "judge_model_sampling_count": 2, "threshold": 4},
+        {"name": "rude", "prompt_template": "How rude is {agent_data}?", "threshold": 1, "direction": "lower"},
+    ]
+    of_agents_cli(repository, config={"metrics_to_run": ["tone", "rude"], "custom_metrics": pool})
+    asked: list[str] = []
+
+    def judge(request: GenerateRequest) -> Answer:
+        prompt = request.user_texts[-1]
+        asked.append(prompt)
+        score = 1 if "How rude" in prompt else 3 if "Cancel" in prompt or len(asked) % 2 else 5
+        return Answer.text(json.dumps({"explanation": "so it is", "score": score}))
+
+    with FakeGemini(judge) as server:
+        environment = {"AGENT_EVAL_JUDGE_API_KEY": "a-key-of-the-judge"}
+        done = repository.gate("run", "--judge-base-url", server.url, environment=environment, code=1)
+    by_case = {case.eval_id: case for case in done.report.cases}
+    assert len(asked) == 9 and {metric.name for metric in by_case["open"].metrics} >= {"tone", "rude"}
+    rude = [metric for case in by_case.values() for metric in case.metrics if metric.name == "rude"]
+    assert [(metric.score, metric.status) for metric in rude] == [(1.0, "passed")] * 3
+    runs = [run for case in by_case.values() for metric in case.metrics for run in metric.runs]
+    assert {vote.rationale for run in runs for verdict in run.verdicts for vote in verdict.votes} == {"so it is"}
+    assert "tone 3.00: 3 (2:0): so it is" in done.out and "rude 1.00 (needs at most 1.00)" in done.out
 
 
 SAID = [

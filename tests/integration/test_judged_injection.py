@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from fake_gemini import Answer, FakeGemini, GenerateRequest
 from judged_gate import reply
+from judged_samples import ASKED_BY_US
 
 from agent_eval_scoring.core.content import model_message, user_message
 from agent_eval_scoring.core.invocation import AppDetails, Invocation, InvocationEvents
@@ -21,7 +22,6 @@ from agent_eval_scoring.core.prompt_fence import Data, Draft, Render, fenced
 from agent_eval_scoring.criteria.base import Conversation, Scored
 from agent_eval_scoring.criteria.judged.judge import Judge
 from agent_eval_scoring.criteria.registry import build
-from agent_eval_scoring.evalset.models import JUDGED_METRICS
 from agent_eval_scoring.evalset.models.criteria import CRITERION_MODELS, METRICS
 from agent_eval_scoring.evalset.models.schema import ConversationScenario, EvalCase
 from agent_eval_scoring.evalset.parse.criteria import criterion
@@ -134,7 +134,7 @@ def _bare(draft: Draft) -> str:
     return "\n".join(piece if isinstance(piece, str) else f"{piece.label}:\n{piece.text}" for piece in draft)
 
 
-@pytest.mark.parametrize("metric", JUDGED_METRICS)
+@pytest.mark.parametrize("metric", ASKED_BY_US)
 def test_judged_injection__no_attack_flips_a_verdict(metric: str) -> None:
     judge = ObedientJudge()
     harmless = _scores(judge, metric, {"harmless": "Sure."}, fenced)["harmless"]
@@ -153,7 +153,7 @@ def _skeleton(prompt: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", JUDGED_METRICS)
+@pytest.mark.parametrize("metric", ASKED_BY_US)
 def test_without_the_fence__every_attack_wins(metric: str) -> None:
     harmless = _scores(ObedientJudge(), metric, {"harmless": "Sure."}, _bare)["harmless"]
 

@@ -19,10 +19,13 @@ from agent_eval_scoring.core.prompt_fence import Draft, Render, fenced
 from agent_eval_scoring.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
 from agent_eval_scoring.criteria.judged.judge import Judge
 from agent_eval_scoring.criteria.registry import build
-from agent_eval_scoring.evalset.models.criteria import CRITERION_MODELS
+from agent_eval_scoring.evalset.models.criteria import CRITERION_MODELS, JUDGED_METRICS
 from agent_eval_scoring.evalset.models.schema import EvalCase
 from agent_eval_scoring.evalset.parse.criteria import criterion
 from agent_eval_scoring.models.protocol import FailureKind, ModelFailure, ModelReply, ModelRequest, ModelUsage
+
+ASKED_BY_US = tuple(metric for metric in JUDGED_METRICS if metric != "judge_prompt")
+"""The metrics whose questions are ours; `judge_prompt` asks what the repository wants."""
 
 Script = Callable[[ModelRequest], Any]
 """The answer: a text, a value, or a ModelFailure to raise."""

@@ -547,6 +547,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "rubric_levels": {"a": [{"score": 0.0, "text": "no"}, {"score": 1.0, "text": "yes"}]},
     "evaluate_intermediate_nl_responses": True,
     "stop_signal": "bye",
+    **{"only_context": True, "prompt_template": "Rate {response}.", "system_instruction": "Be strict."},
     "backend": "vertex",
     **{"names": True, "states": True, "negation": True, "extra": "forbid"},
 }

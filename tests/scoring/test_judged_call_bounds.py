@@ -6,10 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from judged_samples import ScriptedModel, conversation, judged, rubric, score, turn, verdict, verdicts
+from judged_samples import ASKED_BY_US, ScriptedModel, conversation, judged, rubric, score, turn, verdict, verdicts
 
 from agent_eval_scoring.criteria.judged.building import judge_calls
-from agent_eval_scoring.evalset.models import JUDGED_METRICS
 from agent_eval_scoring.evalset.models.criteria import METRICS
 from agent_eval_scoring.evalset.models.schema import ConversationScenario
 from agent_eval_scoring.models.protocol import ModelRequest
@@ -54,7 +53,7 @@ def asked(metric: str, model: ScriptedModel, samples: int, turns: int) -> int:
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("metric", JUDGED_METRICS)
+@pytest.mark.parametrize("metric", ASKED_BY_US)
 def test_judge_calls__bounds_are_reached(metric: str, samples: int) -> None:
     for turns in (1, 3):
         estimate = judge_calls(metric, samples, turns=turns, texts=turns)

@@ -11,6 +11,7 @@ from golden_files import check, check_names
 from hypothesis import given
 from hypothesis import strategies as st
 from judged_samples import (
+    ASKED_BY_US,
     ScriptedModel,
     asked,
     conversation,
@@ -30,7 +31,6 @@ from agent_eval_scoring.criteria.base import Conversation
 from agent_eval_scoring.criteria.judged._hallucinations import covering, read_sentences
 from agent_eval_scoring.criteria.judged._material import RULE
 from agent_eval_scoring.criteria.judged.quality import JUDGE_SPECS
-from agent_eval_scoring.evalset.models import JUDGED_METRICS
 from agent_eval_scoring.evalset.models.criteria import METRICS
 from agent_eval_scoring.evalset.models.schema import ConversationScenario
 from agent_eval_scoring.models.protocol import FailureKind, ModelRequest
@@ -93,7 +93,7 @@ DETAILS = AppDetails.model_validate(
 )
 
 
-@pytest.mark.parametrize("metric", JUDGED_METRICS)
+@pytest.mark.parametrize("metric", ASKED_BY_US)
 def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
     """The task and the agent's instructions come before the parts that differ from answer to answer."""
 
@@ -114,7 +114,7 @@ def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
 
 @pytest.mark.parametrize(
     ("metric", "options"),
-    [*((metric, {}) for metric in JUDGED_METRICS), *((metric, {"backend": "vertex"}) for metric in JUDGED_BY_SERVICE)],
+    [*((metric, {}) for metric in ASKED_BY_US), *((metric, {"backend": "vertex"}) for metric in JUDGED_BY_SERVICE)],
 )
 def test_prompts__are_equal_if_only_ids_differ(metric: str, options: dict[str, Any]) -> None:
     """Ids are drawn anew in each run: else no cache and no tape would ever answer."""
@@ -195,10 +195,10 @@ def rich(metric: str) -> Conversation:
 
 
 QUESTIONS: dict[str, tuple[str, Conversation, dict[str, Any]]] = {
-    **{f"{metric}: two turns": (metric, rich(metric), {}) for metric in JUDGED_METRICS},
+    **{f"{metric}: two turns": (metric, rich(metric), {}) for metric in ASKED_BY_US},
     **{
         f"{metric}: little is known": (metric, conversation([turn("hello", "We close at six.")]), rubrics_of(metric))
-        for metric in JUDGED_METRICS
+        for metric in ASKED_BY_US
         if metric.startswith(("rubric", "multi_turn"))
     },
     **{
@@ -207,7 +207,7 @@ QUESTIONS: dict[str, tuple[str, Conversation, dict[str, Any]]] = {
             conversation([turn("hello", "We close at six.", app_details=AppDetails())]),
             rubrics_of(metric),
         )
-        for metric in JUDGED_METRICS
+        for metric in ASKED_BY_US
         if metric.startswith(("rubric", "multi_turn"))
     },
     f"{ANSWER}: calls can't be seen": (ANSWER, HIDDEN, rubrics_of(ANSWER)),

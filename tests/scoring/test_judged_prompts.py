@@ -20,7 +20,7 @@ import pytest
 from fake_gemini import Answer, FakeGemini
 from fake_gemini.questions import QUESTIONS, WrongQuestion, material, question_of, recognised, verdicts_of
 from golden_files import check
-from judged_samples import ScriptedModel, conversation, judged, rubric, score, turn, verdict
+from judged_samples import ASKED_BY_US, ScriptedModel, conversation, judged, rubric, score, turn, verdict
 from test_judged_criteria import ANSWER, HALLUCINATIONS, MATCH, SIMULATOR, TOOLS, TRAJECTORY, events, violated
 
 from agent_eval_scoring.core.invocation import AppDetails, Invocation
@@ -28,7 +28,7 @@ from agent_eval_scoring.core.prompt_fence import Data, Draft, fenced
 from agent_eval_scoring.criteria.base import Conversation, Scored
 from agent_eval_scoring.criteria.judged.judge import QUESTIONS_VERSION
 from agent_eval_scoring.criteria.judged.quality import JUDGE_SPECS
-from agent_eval_scoring.evalset.models import JUDGED_METRICS, METRICS
+from agent_eval_scoring.evalset.models import METRICS
 from agent_eval_scoring.evalset.models.schema import ConversationScenario
 from agent_eval_scoring.models.protocol import ModelRequest
 
@@ -227,7 +227,7 @@ def _drafts(metric: str, **options: Any) -> list[Draft]:
 
 @functools.cache
 def _instructions() -> frozenset[str]:
-    return frozenset(str(draft[0]) for metric in JUDGED_METRICS for draft in _drafts(metric))
+    return frozenset(str(draft[0]) for metric in ASKED_BY_US for draft in _drafts(metric))
 
 
 def _kind(draft: Draft) -> tuple[str, str]:
@@ -276,9 +276,7 @@ def _mutants(drafts: list[Draft]) -> dict[str, Mutant]:
 GRADED: dict[str, Any] = {"rubric_levels": {"a": LEVELS}}
 
 
-@pytest.mark.parametrize(
-    ("metric", "options"), [*((metric, {}) for metric in JUDGED_METRICS), (ANSWER, GRADED)], ids=str
-)
+@pytest.mark.parametrize(("metric", "options"), [*((metric, {}) for metric in ASKED_BY_US), (ANSWER, GRADED)], ids=str)
 def test_prompts__a_judge_that_reads_them_gives_another_score_if_any_piece_is_wrong(
     metric: str, options: dict[str, Any]
 ) -> None:
@@ -296,7 +294,7 @@ def test_instructions__of_each_question() -> None:
 
     golden_user_prompts.txt has those of simulated users, golden_judge_questions the material.
     """
-    listed = [("", question) for metric in JUDGED_METRICS for question in _questions(metric)]
+    listed = [("", question) for metric in ASKED_BY_US for question in _questions(metric)]
     listed += [(", with levels", question) for question in _questions(ANSWER, **GRADED)]
     listed += [(", without a persona", question) for question in _questions(SIMULATOR, persona=None)]
     shown: dict[str, str] = {}
@@ -318,7 +316,7 @@ ASKED = {4: "cf99deadf24bfa5e"}
 
 def test_questions_version__rises_with_every_change_of_a_question() -> None:
     asked = hashlib.sha256()
-    for metric in sorted(JUDGED_METRICS):
+    for metric in sorted(ASKED_BY_US):
         for options in ({}, GRADED) if metric == ANSWER else ({}, {"persona": None}) if metric == SIMULATOR else ({},):
             for draft, schema in _questions(metric, **options):
                 asked.update(json.dumps([metric, fenced(draft), schema], sort_keys=True).encode())

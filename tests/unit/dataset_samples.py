@@ -165,6 +165,30 @@ CONFIGS: dict[str, Any] = {
         "metrics_to_run": ["nice"],
         "custom_metrics": [{"name": "nice", "prompt_template": "{response}?", "rubric_group_name": "tone"}],
     },
+    "a judge with a prompt": {
+        "metrics_to_run": ["tone", "rude"],
+        "custom_metrics": [
+            {
+                "name": "tone",
+                "prompt_template": "Rate {response} from 1 to 5.",
+                "judge_model": "gemini-2.5-pro",
+                "judge_model_sampling_count": 3,
+                "judge_model_system_instruction": "Be strict.",
+                "judge_model_generation_config": {"temperature": 0},
+                "threshold": 4,
+            },
+            {"name": "rude", "prompt_template": "How rude is {response}?", "threshold": 0, "direction": "lower"},
+        ],
+    },
+    "judges with a prompt that can't be asked": {
+        "metrics_to_run": ["a", "b", "c", "d"],
+        "custom_metrics": [
+            {"name": "a", "prompt_template": "Is it good?"},
+            {"name": "b", "prompt_template": ""},
+            {"name": "c", "prompt_template": "{response}", "result_parsing_function": "def parse_results(x): ..."},
+            {"name": "d", "prompt_template": "{response}", "judge_model_sampling_count": 0},
+        ],
+    },
     "nothing selected": {"metrics_to_run": [], "custom_metrics": [{"name": "count", "custom_function": COUNT}]},
     "a text for a list": {"metrics_to_run": "safety"},
     "an object for a name": {"metrics_to_run": [{"name": "safety"}]},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,8 +61,10 @@ class Vocabulary:
         return f"Write one of {words}, or {numbers}."
 
 
-CALIBRATED = tuple(metric for metric in JUDGED_METRICS if not METRICS[metric].needs_scenario)
-"""Metrics that can be calibrated: those whose judge reads responses, not simulated users."""
+CALIBRATED = tuple(
+    metric for metric in JUDGED_METRICS if not METRICS[metric].needs_scenario and math.isfinite(METRICS[metric].high)
+)
+"""Metrics that can be calibrated: those whose judge reads responses, not simulated users, on a known scale."""
 
 
 @dataclass(frozen=True, kw_only=True)

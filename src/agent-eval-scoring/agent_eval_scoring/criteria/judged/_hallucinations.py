@@ -25,6 +25,7 @@ from agent_eval_scoring.criteria.judged._material import (
     grounding,
     instructions,
     tool_declarations,
+    values_of,
 )
 from agent_eval_scoring.criteria.judged.judge import (
     CODES,
@@ -94,9 +95,20 @@ class _Step:
     context: Draft
 
 
-def _context(turns: Sequence[Invocation], turn: int, events: Sequence[InvocationEvent]) -> Draft:
-    """The context, with the parts that several texts share first, so that the provider can cache them."""
+def _context(
+    turns: Sequence[Invocation], turn: int, events: Sequence[InvocationEvent], only: str | None = None
+) -> Draft:
+    """The context, with the parts that several texts share first, so that the provider can cache them.
+
+    Args:
+        turns: The conversation.
+        turn: The turn of the text.
+        events: What happened in the turn before the text.
+        only: The context of the case, instead of all this.
+    """
     actual = turns[turn]
+    if only is not None:
+        return (_TASK, Data(label="Context", text=only))
     return (
         _TASK,
         Data(label="Context: the developers' instructions", text=instructions(actual.app_details) or NO_TEXT),
@@ -122,7 +134,7 @@ def _happened(events: Sequence[InvocationEvent]) -> str:
     return "\n\n".join(blocks)
 
 
-def _steps(turns: Sequence[Invocation], turn: int, *, intermediate: bool) -> list[_Step]:
+def _steps(turns: Sequence[Invocation], turn: int, *, intermediate: bool, only: str | None) -> list[_Step]:
     """The texts of a turn to check: intermediate texts, then the final response."""
     events = events_of(turns[turn])
     checked: list[_Step] = []
@@ -132,9 +144,9 @@ def _steps(turns: Sequence[Invocation], turn: int, *, intermediate: bool) -> lis
             if event.grounding_metadata:
                 before = [*before, event.model_copy(update={"content": None})]
             texts = [part.text for part in event.content.iter_parts() if part.text] if event.content else []
-            checked += [_Step(text=text, context=_context(turns, turn, before)) for text in texts]
+            checked += [_Step(text=text, context=_context(turns, turn, before, only)) for text in texts]
     if final := text_of(turns[turn].final_response):
-        checked.append(_Step(text=final, context=_context(turns, turn, events)))
+        checked.append(_Step(text=final, context=_context(turns, turn, events, only)))
     return checked
 
 
@@ -179,6 +191,8 @@ class Hallucinations:
     """`samples` must be 1."""
     intermediate: bool = False
     """Whether to check intermediate texts too."""
+    only_context: bool = False
+    """Whether the context is that of the dataset's case alone."""
     name: str = "hallucinations_v1"
 
     async def score(self, conversation: Conversation) -> Result:
@@ -188,9 +202,16 @@ class Hallucinations:
             return no_turns()
         if conversation.expected is not None and len(conversation.expected) != len(turns):
             return NotEvaluated.of("turn-count", expected=len(conversation.expected), count=len(turns))
+        only = values_of(conversation).get("context", "") if self.only_context else None
+        if only == "":
+            return NotEvaluated(
+                code="case-value-missing", message="The case has no `context` to check the answer against"
+            )
         panel = Panel(self.judge, self.options, self.name, conversation)
         steps = [
-            (turn, step) for turn in range(len(turns)) for step in _steps(turns, turn, intermediate=self.intermediate)
+            (turn, step)
+            for turn in range(len(turns))
+            for step in _steps(turns, turn, intermediate=self.intermediate, only=only)
         ]
         try:
             asked = await together([self._check(panel, turn, step) for turn, step in steps])

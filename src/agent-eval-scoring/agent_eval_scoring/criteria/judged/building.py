@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from agent_eval_scoring.criteria.base import Criterion, check_complete
 from agent_eval_scoring.criteria.judged._hallucinations import Hallucinations
+from agent_eval_scoring.criteria.judged._prompt import JudgePrompt
 from agent_eval_scoring.criteria.judged._rubric_criteria import TRAJECTORY, RubricCriterion
 from agent_eval_scoring.criteria.judged._simulator import SimulatorQuality
 from agent_eval_scoring.criteria.judged._vertex import VertexQuality
@@ -49,6 +50,7 @@ def _hallucinations(config: CriterionConfig, judge: Judge) -> Criterion:
         judge=judge,
         options=replace(judge.options(config), samples=1),
         intermediate=config.options.get("evaluate_intermediate_nl_responses", False),
+        only_context=config.options.get("only_context", False),
     )
 
 
@@ -58,6 +60,18 @@ def _simulator(config: CriterionConfig, judge: Judge) -> Criterion:
         judge=judge,
         options=judge.options(config),
         stop_signal=config.options.get("stop_signal", "</finished>"),
+    )
+
+
+def _prompt(config: CriterionConfig, judge: Judge) -> Criterion:
+    return JudgePrompt(
+        name=config.metric,
+        threshold=config.bound,
+        judge=judge,
+        options=judge.options(config),
+        template=config.options["prompt_template"],
+        system=config.options.get("system_instruction", ""),
+        direction=config.direction,
     )
 
 
@@ -74,6 +88,7 @@ _SCORERS: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {
     "rubric_based_multi_turn_trajectory_quality_v1": _rubrics,
     "hallucinations_v1": _hallucinations,
     "per_turn_user_simulator_quality_v1": _simulator,
+    "judge_prompt": _prompt,
     **dict.fromkeys(JUDGE_SPECS, _quality),
 }
 
@@ -123,6 +138,8 @@ def judge_calls(metric: str, samples: int, *, turns: int, texts: int) -> CallBou
         raise ValueError(f"{metric!r} is not judged")
     if metric == "hallucinations_v1":
         return CallBounds(least=2 * texts, most=3 * texts)
+    if metric == "judge_prompt":  # The mean of all samples, of the whole conversation.
+        return CallBounds(least=min(turns, 1) * samples, most=min(turns, 1) * samples)
     spec = JUDGE_SPECS.get(metric)
     once = metric == TRAJECTORY or (spec is not None and spec.conversation)
     # For simulated users there is no question about the first turn, but one about the ending.

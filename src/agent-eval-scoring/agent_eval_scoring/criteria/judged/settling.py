@@ -39,6 +39,7 @@ def settle(
     findings: Sequence[TurnFinding] = (),
     span: tuple[float, float] = (0.0, 1.0),
     extra: Mapping[str, Any] | None = None,
+    passed: bool | None = None,
 ) -> Result:
     """The result of a criterion.
 
@@ -51,6 +52,7 @@ def settle(
         findings: The turns that lowered the score.
         span: The lowest and the highest score of a verdict.
         extra: More details for the report.
+        passed: The criterion's own decision; None: the threshold decides.
     """
     score = measure(None)
     details = {"judge": panel.summary(), **(extra or {}), **_details(judgements)}
@@ -64,6 +66,7 @@ def settle(
         return NotEvaluated.of("nothing-to-judge")
     return Scored(
         score=score,
+        passed=passed,
         turn_scores=tuple(turn_scores),
         findings=tuple(findings),
         details=details,

@@ -16,6 +16,7 @@ from agent_eval_scoring.evalset.models.criteria import (
 )
 from agent_eval_scoring.evalset.models.criterion_options import (
     DEFAULT_JUDGE,
+    PROMPT_VALUES,
     BaseCriterion,
     JudgeModelOptions,
     RubricLevel,

@@ -15,6 +15,7 @@ from agent_eval_scoring.evalset.models.criterion_options import (
     BaseCriterion,
     FinalStateCriterion,
     HallucinationsCriterion,
+    JudgePromptCriterion,
     LlmAsAJudgeCriterion,
     LlmBackedUserSimulatorCriterion,
     PartialTrajectoryCriterion,
@@ -202,6 +203,9 @@ METRICS: dict[str, MetricSpec] = {
             Family.JUDGE,
             ServiceBackedCriterion,
             needs_tool_calls=True,
+        ),
+        MetricSpec(
+            "judge_prompt", Family.JUDGE, JudgePromptCriterion, low=-math.inf, high=math.inf, source="agent-eval"
         ),
         MetricSpec(
             "tool_call_count_v1",

@@ -9,7 +9,7 @@ import enum
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from agent_eval_scoring.core.invocation import Rubric
@@ -241,6 +241,8 @@ class HallucinationsCriterion(LlmAsAJudgeCriterion):
 
     evaluate_intermediate_nl_responses: bool = False
     """Also check the intermediate responses."""
+    only_context: bool = False
+    """Check against the `context` of a dataset's case, and nothing else. Not in ADK."""
 
 
 class LlmBackedUserSimulatorCriterion(LlmAsAJudgeCriterion):
@@ -248,6 +250,25 @@ class LlmBackedUserSimulatorCriterion(LlmAsAJudgeCriterion):
 
     stop_signal: str = "</finished>"
     """The text with which the simulated user ends the conversation."""
+
+
+PROMPT_VALUES = ("prompt", "response", "reference", "agent_data", "context")
+"""What a `prompt_template` can name as `{NAME}`, besides keys of a dataset's case."""
+
+
+def _template(value: str) -> str:
+    if "{response}" not in value and "{agent_data}" not in value:
+        raise ValueError("must contain {response} or {agent_data}: the judge would not see the answer")
+    return value
+
+
+class JudgePromptCriterion(LlmAsAJudgeCriterion):
+    """Judged by a model with a prompt of the repository's. Not in ADK."""
+
+    prompt_template: Annotated[str, AfterValidator(_template)]
+    """The task, with `{response}` or `{agent_data}`, and at will `{prompt}`, `{reference}`, `{context}`."""
+    system_instruction: str = ""
+    """Put before the task."""
 
 
 class ServiceBackedCriterion(LlmAsAJudgeCriterion):

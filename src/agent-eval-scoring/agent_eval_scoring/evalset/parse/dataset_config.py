@@ -39,7 +39,11 @@ _SERVICE = {
     "multi_turn_tool_use_quality": "multi_turn_tool_use_quality_v1",
 }
 """Built-in metrics with the same specification: exact with `"backend": "vertex"`."""
-_SIMILAR = {"final_response_match": "final_response_match_v2", "hallucination": "hallucinations_v1"}
+_SIMILAR = {
+    "final_response_match": "final_response_match_v2",
+    "hallucination": "hallucinations_v1",
+    "grounding": "hallucinations_v1",
+}
 _RUBRICS = {
     **dict.fromkeys(
         ("final_response_quality", "final_response_reference_free", "general_quality", "text_quality"),
@@ -54,9 +58,19 @@ _COMPUTED: Mapping[str, Mapping[str, Any]] = {
     "rouge_1": {"algorithm": "rouge1"},
     "rouge_l_sum": {"algorithm": "rougeL"},
 }
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {**_COMPUTED, "grounding": {"only_context": True}}
+_JUDGE_KEYS = {
+    "judge_model": "judge_model",
+    "judge_model_sampling_count": "num_samples",
+    "judge_model_generation_config": "judge_model_config",
+}
+"""Keys of a metric with a `prompt_template`, and the fields of `judge_model_options`."""
+_NO_PROMPT = {
+    "result_parsing_function": "is code that reads the judge's answer. Here it answers with a score: remove it.",
+    "return_raw_output": "has no score. Remove it.",
+}
 _MAPPED = {**_SERVICE, **_SIMILAR, **_RUBRICS, **dict.fromkeys(_COMPUTED, "response_similarity")}
 _ELSEWHERE = {
-    "grounding": "Its sources are `context`, which no judge here reads: judge it by a `prompt_template`.",
     **dict.fromkeys(
         ("multi_turn_general_quality", "multi_turn_text_quality"),
         "Google's service refuses it for the traces of agents. Use `multi_turn_task_success`.",
@@ -209,9 +223,11 @@ class DatasetMetrics:
         if "custom_function" in bodies or "custom_function_file" in bodies:
             reference, code = self._code(name, entry, path)
             return CriterionConfig(metric=name, threshold=None), {"code_config": {"name": reference}, "code": code}
+        if "prompt_template" in bodies:
+            return self._prompt(name, entry, path, settings), None
         if bodies:
-            message = f"`{name}` is judged by Google's service with a prompt, which can't be asked here."
-            hint = "Ask the model in a `custom_function_file`, as the scaffold's response_quality.py does."
+            message = f"`{name}` is code that runs in Google's service, which can't be asked here."
+            hint = "Write it as `custom_function` or `custom_function_file`."
             raise _Refused("metric-unsupported", message, hint, (*path, bodies[0]))
         return self._built_in(name, base, entry, path, settings), None
 
@@ -238,6 +254,31 @@ class DatasetMetrics:
             raise _Refused("custom-metric-source", f"{what} `def evaluate(instance)`.", hint, (*path, key))
         return reference, source
 
+    def _prompt(
+        self, name: str, entry: Mapping[str, Any], path: JsonPath, settings: Mapping[str, Any]
+    ) -> CriterionConfig:
+        """A judge with a prompt: the product's own, instead of Google's service."""
+        for key, why in _NO_PROMPT.items():
+            if key in entry:
+                raise _Refused("metric-unsupported", f"`{name}` has `{key}`, which {why}", None, (*path, key))
+        judge = {ours: entry[theirs] for theirs, ours in _JUDGE_KEYS.items() if theirs in entry}
+        options = {
+            "judge_model_options": {"num_samples": 1, **judge},
+            "prompt_template": entry["prompt_template"],
+            "system_instruction": entry.get("judge_model_system_instruction", ""),
+        }
+        return replace(self._configured("judge_prompt", options | _own(settings), path), label=name)
+
+    def _configured(self, metric: str, options: Mapping[str, Any], path: JsonPath = ()) -> CriterionConfig:
+        try:
+            model = CRITERION_MODELS[metric].model_validate({"threshold": 0.0, **options})
+        except ValidationError as error:
+            [problem, *_] = shape_problems(
+                Document(file="", text="{}", value=options), error, CRITERION_MODELS[metric], ()
+            )
+            raise _Refused(problem.code, problem.message, problem.hint, path) from error
+        return criterion(metric, model)
+
     def _built_in(
         self, name: str, base: str, entry: Mapping[str, Any], path: JsonPath, settings: Mapping[str, Any]
     ) -> CriterionConfig:
@@ -252,15 +293,7 @@ class DatasetMetrics:
             hint = f"{guess}Own metrics are defined in `custom_metrics`."
             raise _Refused("unknown-metric", f"There is no metric `{name}`.", hint, (*path, "name") if path else ())
         metric = _MAPPED[base]
-        options = {key: value for key, value in settings.items() if key not in ("threshold", "direction")}
-        try:
-            model = CRITERION_MODELS[metric].model_validate({"threshold": 0.0, **_COMPUTED.get(base, {}), **options})
-        except ValidationError as error:
-            [problem, *_] = shape_problems(
-                Document(file="", text="{}", value=options), error, CRITERION_MODELS[metric], ()
-            )
-            raise _Refused(problem.code, problem.message, problem.hint) from error
-        found = replace(criterion(metric, model), label=name)
+        found = replace(self._configured(metric, {**_OPTIONS.get(base, {}), **_own(settings)}), label=name)
         parameters = entry.get("metric_spec_parameters")
         group = parameters.get(GROUP_KEY) if isinstance(parameters, dict) else None
         return replace(found, options={**found.options, GROUP_KEY: group}) if base in _RUBRICS else found
@@ -288,9 +321,10 @@ class DatasetMetrics:
             message = f"The threshold {threshold:g} of `{name}` can't be used: its scores go from {spec.low:g} to "
             raise _Refused("threshold-out-of-range", f"{message}{spec.high:g}.", None, at, where)
         direction = settings.get("direction", entry.get("direction", "higher"))
-        if direction not in ("higher", "lower", "none") or (spec is not None and direction == "lower"):
+        known = spec is not None and config.metric != "judge_prompt"
+        if direction not in ("higher", "lower", "none") or (known and direction == "lower"):
             message = f"The `direction` of `{name}` must be `higher`, `lower` or `none` (only reported)."
-            message = message if spec is None else f"Of `{name}`, higher is better."
+            message = f"Of `{name}`, higher is better." if known else message
             raise _Refused("invalid-value", message, None, at_criterion, own)
         return replace(config, threshold=None if direction == "none" else threshold, direction=direction)
 
@@ -302,7 +336,11 @@ class DatasetMetrics:
             at: JsonPath = ("custom_metrics", index, "execution")
             message = f"`{name}` runs here, not in Google's sandbox."
             yield self.document.problem(Severity.NOTICE, "agents-cli-differs", message, path=at)
-        if base in _MAPPED and config.options.get("backend") != "vertex" and config.label:
+        if config.metric == "judge_prompt":
+            message = f"`{name}` is judged by our judge, not by Google's service: scores are similar, not equal."
+            at = ("custom_metrics", index, "prompt_template")
+            yield self.document.problem(Severity.NOTICE, "agents-cli-differs", message, path=at)
+        elif base in _MAPPED and config.options.get("backend") != "vertex" and config.label:
             exact = ' With `"backend": "vertex"` in test_config.json it is asked.' if base in _SERVICE else ""
             message = (
                 f"`{name}` is scored by `{_MAPPED[base]}`, not by Google's service: scores are similar, not equal."
@@ -322,6 +360,11 @@ class _Refused(AgentEvalError):
         self.hint = hint
         self.path = path
         self.document = document
+
+
+def _own(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a criterion in a test_config.json."""
+    return {key: value for key, value in settings.items() if key not in ("threshold", "direction")}
 
 
 def _base(name: str) -> str:
