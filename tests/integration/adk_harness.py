@@ -16,6 +16,7 @@ from adk_envs import FIXTURES, adk_python
 
 from agent_eval_agents.adk._driver import RETRY_OPTIONS, AdkAgent
 from agent_eval_agents.host import HostSpec, ModelOutages
+from agent_eval_agents.host.parents import Parents
 from agent_eval_agents.messages import ModelAsked, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval_agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner, Session, SessionRequest
 from agent_eval_agents.sandbox.spawn import Sandbox
@@ -81,6 +82,15 @@ def make(
     """
     outages = ModelOutages(turn_timeout=turn_timeout, limiter=limiter or Limiter(64), log=print)
     return AdkAgent(host_spec(name, log_dir, **options), outages, workers=workers)
+
+
+@asynccontextmanager
+async def forked() -> AsyncIterator[dict[str, Any]]:
+    """Options of `running`: hosts are forked by a parent. They must be."""
+    parents = Parents()
+    async with parents.expecting(2):
+        yield {"parents": parents}
+        assert [task.result() is not None for task in parents._started.values()] == [True]
 
 
 class Startable(Protocol):

@@ -63,6 +63,8 @@ def command(python: str | os.PathLike[str]) -> list[str]:
 
 def _ask(address: str, arguments: list[str]) -> NoReturn:
     """Asks for a fork and ends as it does, or becomes the interpreter if a fork can't do it."""
+    if "parent" in arguments:
+        sys.exit("forks of a fork can't say how they ended")
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(b"\0" + address.encode("ascii"))
         _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -11,11 +12,10 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import host_forks
 import pytest
 import pytest_asyncio
 from adk_envs import FIXTURES, MATRIX, adk_python
-from adk_harness import failure, failure_lines, make, pid, request, running, say, turn_lines
+from adk_harness import failure, failure_lines, forked, make, pid, request, running, say, turn_lines
 from gate_runs import is_gone, patience, wait_until
 from golden_files import check
 
@@ -42,16 +42,15 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest_asyncio.fixture(
-    scope="module", loop_scope="module", params=["forks", pytest.param("interpreters", marks=pytest.mark.slow)]
+    scope="module", loop_scope="module", params=["parent", pytest.param("interpreters", marks=pytest.mark.slow)]
 )
 async def faulty(request: pytest.FixtureRequest, logs: Path) -> AsyncIterator[AdkAgent]:
-    """Its hosts are forks, or new interpreters: they fail and end alike."""
-    python = host_forks.command(adk_python()) if request.param == "forks" else [str(adk_python())]
+    """Its hosts are forked by a parent, or new interpreters: they fail and end alike."""
     before = children()
-    async with running(
-        "faults", logs, python=python, environment={"JOB_SECRET": SECRET}, secrets=[SECRET], log_limit=200_000
-    ) as agent:
-        yield agent
+    facts = {"environment": {"JOB_SECRET": SECRET}, "secrets": [SECRET], "log_limit": 200_000}
+    async with contextlib.AsyncExitStack() as stack:
+        parents = await stack.enter_async_context(forked()) if request.param == "parent" else {}
+        yield await stack.enter_async_context(running("faults", logs, **facts, **parents))
     assert children() <= before  # no process is left, and no zombie
 
 
@@ -80,9 +79,9 @@ async def test_faults__what_is_said_of_them(faulty: AdkAgent, logs: Path) -> Non
 
 
 def page(shown: dict[str, list[str]]) -> str:
-    """What is shown of each, without what differs between machines, and between forks and new interpreters."""
+    """What is shown of each, without what differs between machines."""
     text = "".join("\n".join([f"# {name}", *lines, "\n"]) for name, lines in shown.items())
-    text = re.sub(r'  File ".*host_forks\.py", .*\n.*\n|\n *For further information.*|(?m:^[ ~^]+\n)', "", text)
+    text = re.sub(r"\n *For further information.*|(?m:^[ ~^]+\n)", "", text)
     text = re.sub(r"\bline[ =]\d+|'line': \d+|(?<=agent\.py):\d+", "line N", text)
     text = re.sub(r"adk-[-0-9a-f]{36}", "ID", re.sub(r"\bfor [\d.]+ s\b", "for N s", text))
     return re.sub(r"([xy] )\1{20,}", r"\1\1", text).replace(str(FIXTURES), "FIXTURES")
@@ -237,8 +236,8 @@ DESCRIBED: list[AgentDescribed] = []
 async def shapes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AdkAgent]:
     logs: Path = tmp_path_factory.mktemp("logs")
     DESCRIBED.clear()
-    python = host_forks.command(adk_python(request.param))
-    async with running("shapes", logs, python=python, described=DESCRIBED) as agent:
+    facts = {"python": adk_python(request.param), "described": DESCRIBED}
+    async with forked() as parents, running("shapes", logs, **facts, **parents) as agent:
         assert agent.provenance["adk"] == request.param
         yield agent
 

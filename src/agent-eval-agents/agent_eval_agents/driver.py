@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
+    from agent_eval_agents.host.parents import Parents
     from agent_eval_agents.loading import LoadQueue
     from agent_eval_agents.messages import AgentDescribed
     from agent_eval_agents.protocol import Agent
@@ -26,6 +27,12 @@ def _load_queue() -> LoadQueue:
     from agent_eval_agents.loading import LoadQueue
 
     return LoadQueue()
+
+
+def _parents() -> Parents:
+    from agent_eval_agents.host.parents import Parents
+
+    return Parents()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +117,8 @@ class DriverContext:
     """Seconds."""
     loads: LoadQueue = field(default_factory=_load_queue)
     """Where processes wait for their turn to load."""
+    parents: Parents = field(default_factory=_parents)
+    """What may fork them."""
     asks_for_tools: bool = False
     """Whether tools may be answered from a recording (`replay`, `record`)."""
     asks_for_models: bool = False

@@ -1,4 +1,7 @@
-"""Starts the host: `PYTHON PLACE FD`. PLACE is the directory of this package, or an archive of it."""
+"""Starts the host: `PYTHON PLACE FD`, or a parent of hosts: `PYTHON PLACE parent FD`.
+
+PLACE is the directory of this package, or an archive of it.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,8 @@ def main() -> None:
     from agent_eval_host.loading import compile_sources
     from agent_eval_host.serving import Host
 
+    if sys.argv[2:]:  # A host must not import this: it needs ctypes, which the interpreter may lack.
+        from agent_eval_host.forking import fork_hosts
     compile_sources()
     if str(place.parent) == "/dev/fd":  # an open archive, which is not needed any more
         os.close(int(place.name))
@@ -38,6 +43,9 @@ def main() -> None:
     gc.set_threshold(*_COLLECTOR)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    if sys.argv[1:]:
+        del sys.argv[1:]
+        descriptor = fork_hosts(descriptor)
     Host(Channel(descriptor)).run()
 
 

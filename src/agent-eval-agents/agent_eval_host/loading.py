@@ -52,6 +52,14 @@ class _Same:
         module.__spec__ = self._spec  # the import system has just overwritten it
 
 
+_STANDARD = f"{Path(os.__file__).parent}/"
+
+
+def is_installed(path: str) -> bool:
+    """Whether a file is of the standard library or of an installed package."""
+    return path.startswith(_STANDARD) or "/site-packages/" in path or "/dist-packages/" in path
+
+
 def compile_sources() -> None:
     """Makes every later import compile its file, except in the standard library and installed packages.
 
@@ -59,10 +67,10 @@ def compile_sources() -> None:
     would not be tested.
     """
     loader = importlib.machinery.SourceFileLoader
-    facts, standard = loader.path_stats, f"{Path(os.__file__).parent}/"
+    facts = loader.path_stats
 
     def path_stats(self: importlib.machinery.SourceFileLoader, path: str) -> Any:
-        if path.startswith(standard) or "/site-packages/" in path or "/dist-packages/" in path:
+        if is_installed(path):
             return facts(self, path)
         raise OSError  # Python then neither reads nor writes bytecode.
 

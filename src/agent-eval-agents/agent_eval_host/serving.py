@@ -91,6 +91,27 @@ async def _state(runner: Any, user_id: str, session_id: str) -> dict[str, Any] |
         return None
 
 
+def import_adk(role: str) -> dict[str, str]:
+    """Imports what a role needs of google-adk; returns its version and that of google-genai."""
+    needed = METRIC_MODULES.values() if role == "metrics" else _AGENT_MODULES
+    try:
+        for name in needed:
+            importlib.import_module(name)
+        adk = importlib.import_module("google.adk.version").__version__
+        genai = importlib.import_module("google.genai.version").__version__
+    except ImportError as error:
+        if (error.name or "") in ("google", "google.adk"):
+            raise UnusableEnvironment(f"google-adk is not installed for {sys.executable}") from None
+        module = sys.modules.get("google.adk.version")
+        version = "" if module is None else f" {module.__version__}"
+        raise UnusableEnvironment(f"google-adk{version} can't be used: {error}") from error
+    if role != "metrics":
+        for name in _TURN_MODULES:
+            with contextlib.suppress(Exception):  # The turn that needs it reports the error.
+                importlib.import_module(name)
+    return {"adk": adk, "google-genai": genai}
+
+
 class Host:
     """Handles the gate's requests."""
 
@@ -209,7 +230,7 @@ class Host:
         gc.disable()
         try:
             self._models.retry = params.get("retry") or {}
-            versions = {"adk": "", "google-genai": ""} if self._role == "functions" else self._import_adk()
+            versions = {"adk": "", "google-genai": ""} if self._role == "functions" else import_adk(self._role)
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
             if self._role == "agent":
@@ -258,25 +279,6 @@ class Host:
             self._channel.answer(number, {"agents": describe(root_of(self._app))})
         except Exception as error:  # It must not disturb what the agent does.
             self._channel.refuse(number, "agents", text_of(error))
-
-    def _import_adk(self) -> dict[str, str]:
-        needed = METRIC_MODULES.values() if self._role == "metrics" else _AGENT_MODULES
-        try:
-            for name in needed:
-                importlib.import_module(name)
-            adk = importlib.import_module("google.adk.version").__version__
-            genai = importlib.import_module("google.genai.version").__version__
-        except ImportError as error:
-            if (error.name or "") in ("google", "google.adk"):
-                raise UnusableEnvironment(f"google-adk is not installed for {sys.executable}") from None
-            module = sys.modules.get("google.adk.version")
-            version = "" if module is None else f" {module.__version__}"
-            raise UnusableEnvironment(f"google-adk{version} can't be used: {error}") from error
-        if self._role != "metrics":
-            for name in _TURN_MODULES:
-                with contextlib.suppress(Exception):  # The turn that needs it reports the error.
-                    importlib.import_module(name)
-        return {"adk": adk, "google-genai": genai}
 
     def _send(self, number: int, params: dict[str, Any]) -> None:
         turn = Turn(number, params.get("timeout"), self._stalled_until_now())

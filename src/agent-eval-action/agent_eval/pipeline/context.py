@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent_eval.pipeline._tapes import decides_tools
 from agent_eval.pipeline.ci_context import LOCAL, CIContext
 from agent_eval_agents.driver import AgentSpec, DriverContext, RemoteOptions
+from agent_eval_agents.host.parents import Parents
 from agent_eval_agents.loading import LoadQueue
 from agent_eval_agents.messages import AgentDescribed
 from agent_eval_agents.protocol import Agent
@@ -59,6 +60,8 @@ class RunContext:
     """Held while `agent-setup` runs: two at once would disturb each other."""
     loads: LoadQueue = field(default_factory=LoadQueue)
     """Where the agents' processes wait for their turn to load."""
+    parents: Parents = field(default_factory=Parents)
+    """What may fork them."""
     source_url: str | None = None
     """Where the tested files can be read, e.g. `https://github.com/o/r/blob/SHA`."""
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -156,6 +159,7 @@ async def open_agents(
         log_dir=settings.output / LOGS,
         log=context.log,
         loads=context.loads,
+        parents=context.parents,
         limiter=limiter,
         turn_timeout=settings.turn_timeout,
         asks_for_tools=decides_tools(settings.tape_mode, settings.tool_rules),
@@ -184,10 +188,14 @@ async def open_agents(
             from agent_eval_agents.adk.functions import WithFunctions
 
             agents[choice.path] = WithFunctions(agent, spec)
+    hosts = len({choice.path for choice in choices.by_file.values() if choice.in_python}) * (settings.workers or 1)
     try:
-        yield agents
+        async with context.parents.expecting(hosts, isolation.sandbox.user):
+            try:
+                yield agents
+            finally:
+                await asyncio.gather(*(agent.close() for agent in agents.values()))
     finally:
-        await asyncio.gather(*(agent.close() for agent in agents.values()))
         if setup is not None:
             setup.cancel()
             await asyncio.gather(setup, return_exceptions=True)

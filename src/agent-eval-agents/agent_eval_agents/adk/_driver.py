@@ -397,6 +397,7 @@ class ManagedAdkAgent:
             asks_for_models=self._context.asks_for_models,
             described=self._spec.described,
             loads=self._context.loads,
+            parents=self._context.parents,
         )
 
     async def _get_interpreter(self) -> AgentInterpreter:

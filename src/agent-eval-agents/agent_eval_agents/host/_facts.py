@@ -7,49 +7,41 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from agent_eval_agents.host._program import ProgramSpec
 from agent_eval_agents.host.outage import ModelOutages
+from agent_eval_agents.host.parents import Parents
 from agent_eval_agents.loading import LoadQueue
 from agent_eval_agents.messages import AgentDescribed, Waiting
 from agent_eval_agents.protocol import AgentFailure, CallDecider, FailureKind
-from agent_eval_agents.sandbox import Sandbox
 from agent_eval_scoring.core.content import FunctionCall
 from agent_eval_scoring.core.limiter import Place
-from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.text import shorten
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostSpec:
+class HostSpec(ProgramSpec):
     """How to start hosts of one agent."""
 
-    python: Sequence[str]
     agent_path: str
-    root: Path
     sub_agent: str = ""
     """The agent in its tree that becomes the root; empty for the root agent."""
-    working_directory: Path | None = None
-    """Their working directory; None for the root."""
-    sandbox: Sandbox
-    masker: Masker
     log_dir: Path
     log_limit: int = 5_000_000
     """Bytes of each log."""
-    start_timeout: float = 120.0
-    """Seconds that a host has to load the agent."""
     retry: Mapping[str, Any] = field(default_factory=dict)
     """Fields of google-genai's HttpRetryOptions, for model calls that configure none."""
     outages: ModelOutages | None = None
     """Tracks the models that the hosts call; None if no one needs it."""
-    role: Literal["agent", "metrics", "functions"] = "agent"
-    """What the hosts run: the agent, its custom metrics, or functions that need no google-adk."""
     asks_for_tools: bool = False
     """Whether the hosts ask before ADK runs the body of a tool."""
     asks_for_models: bool = False
     """Whether they ask before a model is called."""
     loads: LoadQueue = field(default_factory=LoadQueue)
     """Where they wait for their turn to load."""
+    parents: Parents = field(default_factory=Parents)
+    """What may fork them."""
     described: list[AgentDescribed] | None = None
     """Receives the agents of the tree, from one of the hosts; None if no one needs them."""
 

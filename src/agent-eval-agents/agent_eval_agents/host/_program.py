@@ -1,15 +1,64 @@
-"""The program of a host, as a directory or as an open archive."""
+"""The program of a host, as a directory or as an open archive, and its start."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import functools
 import io
 import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
+from typing import Literal
+
+from agent_eval_agents.sandbox import Sandbox
+from agent_eval_scoring.core.masking import Masker
 
 PROGRAM = Path(__file__).parents[2] / "agent_eval_host"
 """Its directory, which Python can run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramSpec:
+    """How to start the program."""
+
+    python: Sequence[str]
+    root: Path
+    working_directory: Path | None = None
+    """Its working directory; None for the root."""
+    sandbox: Sandbox
+    masker: Masker
+    start_timeout: float = 120.0
+    """Seconds that a host has to load the agent."""
+    role: Literal["agent", "metrics", "functions"] = "agent"
+    """What the hosts run: the agent, its custom metrics, or functions that need no google-adk."""
+
+    @property
+    def directory(self) -> Path:
+        """Its working directory."""
+        return self.working_directory or self.root
+
+    async def start(self, connection: socket.socket, *arguments: str) -> asyncio.subprocess.Process:
+        """Starts the program.
+
+        Args:
+            connection: The program's end of its connection.
+            arguments: Its arguments before the connection.
+
+        Raises:
+            OSError: It can't be started.
+        """
+        with contextlib.ExitStack() as stack:
+            program, passed = str(PROGRAM), [connection.fileno()]
+            if self.sandbox.user is not None:  # who may be unable to open our files, but can read an open one
+                archive = open_archive()
+                stack.callback(os.close, archive)
+                program, passed = f"/dev/fd/{archive}", [*passed, archive]
+            argv = [*self.python, program, *arguments, str(connection.fileno())]
+            return await self.sandbox.start(argv, cwd=self.directory, pass_fds=passed)
 
 
 def open_archive() -> int:

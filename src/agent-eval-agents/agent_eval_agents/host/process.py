@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import errno
 import functools
-import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
@@ -18,10 +17,11 @@ from agent_eval_agents import messages
 from agent_eval_agents.host import blame
 from agent_eval_agents.host._facts import HostExit, HostSpec, Turn, how_it_ended
 from agent_eval_agents.host._log import HostLog
-from agent_eval_agents.host._program import PROGRAM, open_archive
+from agent_eval_agents.host._program import PROGRAM
 from agent_eval_agents.host.connection import NO_ANSWER, VERSION, Connection, ConnectionLost, ProtocolError, RemoteError
+from agent_eval_agents.host.parents import ForkedHost, Parent
 from agent_eval_agents.protocol import AgentFailure, CallDecider, EnvironmentFailure, FailureKind, LateLoad, Owner
-from agent_eval_agents.sandbox import kill_group, kill_now
+from agent_eval_agents.sandbox import Child, kill_group, kill_now
 
 ADAPTERS = (PROGRAM.with_name("agent_eval_deepeval.py"),)
 """Modules beside our package that custom metrics can use without installing them."""
@@ -76,7 +76,7 @@ class HostProcess:
         self._hello: asyncio.Future[messages.Hello] = asyncio.get_running_loop().create_future()
         self._hello.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be retrieved
         self._connection = Connection(masker=spec.masker, on_notify=self._on_notify, on_request=self._on_request)
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Child | None = None
         self._closing: str | None = None
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -92,10 +92,11 @@ class HostProcess:
         Raises:
             AgentFailure: The process can't be started, or the agent can't be loaded; a LateLoad if that takes too long.
         """
+        parent = await spec.parents.parent_of(spec)
         host = cls(spec, HostLog(spec.log_dir / f"{name}.log", masker=spec.masker, limit=spec.log_limit))
         try:
             async with asyncio.timeout(spec.start_timeout):
-                await host._spawn()
+                await host._spawn(parent)
                 await host._load()
         except TimeoutError:
             stack = await host._stack()
@@ -113,9 +114,11 @@ class HostProcess:
             raise blame.failed_load(error, host.log.tail() or None, host.withheld, place, spec.root) from None
         except (ConnectionLost, ProtocolError):
             exit = await host.wait_ended()
+            if host.orphaned:
+                return await cls.start(spec, name)
             if exit.kind is FailureKind.PROTOCOL:
                 raise host.died(collateral=False) from None
-            if host.python is None:
+            if host.python is None and "SIGKILL" not in exit.message:  # which no interpreter does to itself
                 raise EnvironmentFailure(
                     f"The agent's interpreter {spec.python[0]} {exit.message} before it could load anything.",
                     log_tail=exit.log_tail or None,
@@ -134,21 +137,18 @@ class HostProcess:
             raise
         return host
 
-    async def _spawn(self) -> None:
+    async def _spawn(self, parent: Parent | None) -> None:
         """Starts the interpreter, and opens the connection."""
         ours, theirs = socket.socketpair()
-        archive = None
         try:
-            if self._spec.sandbox.user is not None:  # who may be unable to open our files, but can read an open one
-                archive = open_archive()
-            program = str(PROGRAM) if archive is None else f"/dev/fd/{archive}"
-            passed = [theirs.fileno()] if archive is None else [theirs.fileno(), archive]
-            argv = [*self._spec.python, program, str(theirs.fileno())]
-            self._process = await self._spec.sandbox.start(
-                argv, cwd=self._spec.working_directory or self._spec.root, pass_fds=passed
-            )
-        except OSError as error:
+            if parent is not None:
+                with contextlib.suppress(OSError):
+                    self._process = await parent.fork(self._spec.directory, theirs)
+            self._process = self._process or await self._spec.start(theirs)
+        except BaseException as error:
             ours.close()
+            if not isinstance(error, OSError):
+                raise
             raise EnvironmentFailure(
                 f"The agent's interpreter can't be started: {error}",
                 hint=_NO_PROCESS_IDS
@@ -156,8 +156,6 @@ class HostProcess:
                 else f"Check that {self._spec.python[0]} exists and that the agent's user may execute it.",
             ) from error
         finally:
-            if archive is not None:
-                os.close(archive)
             theirs.close()
         await self._connection.open(ours)
         self._watcher = asyncio.create_task(self._watch())
@@ -197,6 +195,11 @@ class HostProcess:
     def ending(self) -> bool:
         """Whether it accepts no more sessions."""
         return self._closing is not None or self._connection.lost
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether it has ended because the process that forked it had ended."""
+        return isinstance(self._process, ForkedHost) and self._process.orphaned
 
     # -- messages of the host
 
@@ -410,7 +413,7 @@ class HostProcess:
         return reading.done() and not reading.cancelled() and reading.exception() is not None
 
     @staticmethod
-    async def _exited(process: asyncio.subprocess.Process) -> None:
+    async def _exited(process: Child) -> None:
         with contextlib.suppress(ProcessLookupError):
             await process.wait()
 
@@ -433,7 +436,7 @@ class HostProcess:
             kind=exit.kind,
             log_tail=exit.log_tail or None,
             hint=exit.hint,
-            collateral=collateral,
+            collateral=collateral or self.orphaned,
             served=self.served,
         )
 

@@ -16,6 +16,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from agent_eval_agents.sandbox.uids import STATE_DIR, free_uids
 
@@ -26,6 +27,25 @@ _MAX_PROCESSES = 4096
 _OWN_PROCESSES = 64
 """Process ids reserved for the gate, git and the installer."""
 _MIN_PROCESSES = 32
+
+
+class Child(Protocol):
+    """What is used of a process: of one of ours, or of one that another process has forked for us."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    @property
+    def stdout(self) -> asyncio.StreamReader | None:
+        """Its output."""
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, or minus the signal that killed it; None while it runs."""
+
+    async def wait(self) -> int:
+        """Waits for its end; returns the return code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +168,7 @@ def _pids_cgroups() -> list[Path]:
     return folders
 
 
-def kill_now(process: asyncio.subprocess.Process) -> None:
+def kill_now(process: Child) -> None:
     """Kills a process with its group, without waiting for the end. Never raises.
 
     Args:
@@ -158,7 +178,7 @@ def kill_now(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-async def kill_group(process: asyncio.subprocess.Process) -> None:
+async def kill_group(process: Child) -> None:
     """Kills a process with its group, reaps it and closes its output. Never raises; returns within a few seconds.
 
     Args:
@@ -175,7 +195,7 @@ async def kill_group(process: asyncio.subprocess.Process) -> None:
     close_pipe(process)
 
 
-def close_pipe(process: asyncio.subprocess.Process) -> None:
+def close_pipe(process: Child) -> None:
     """Closes the output of a process that has ended; another process may still have the other end open."""
     transport = getattr(process, "_transport", None)
     if transport is not None:  # Process has no close(); without it the pipe stays open until it is collected.

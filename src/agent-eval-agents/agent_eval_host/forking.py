@@ -1,0 +1,114 @@
+"""A parent of hosts: imports google-adk once, and forks a host for each request of the gate.
+
+It has no code of the repository, one thread and no event loop. Whatever could make a fork differ from a new process
+makes it refuse: the gate then starts every host by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import socket
+import sys
+import traceback
+from pathlib import Path
+
+from agent_eval_host.loading import is_installed
+from agent_eval_host.serving import import_adk
+
+_PDEATHSIG, _GET_PDEATHSIG, _GET_DUMPABLE, _SET_DUMPABLE = 1, 2, 3, 4  # linux/prctl.h
+_LONGEST_ANSWER, _LONGEST_REQUEST = 2_000, 5_000
+
+
+def fork_hosts(descriptor: int) -> int:
+    """Serves the gate until it closes the connection; returns in each forked host.
+
+    Answers `ready`, or why it can't be a parent. Then a working directory with the descriptors of a connection and of
+    an output asks for a host, which answers `forked`; a process id for the status of a host that has ended.
+
+    Args:
+        descriptor: Connection to the gate, a socket that keeps messages apart.
+
+    Returns:
+        The descriptor of the host's own connection.
+    """
+    gate, prctl = socket.socket(fileno=descriptor), ctypes.CDLL(None).prctl
+    dumpable, signal = prctl(_GET_DUMPABLE, 0, 0, 0, 0), ctypes.c_int()
+    prctl(_GET_PDEATHSIG, ctypes.byref(signal), 0, 0, 0)
+    prctl(_SET_DUMPABLE, 0, 0, 0, 0)  # Then no process of the user can trace it, or get its descriptors.
+    gc.disable()
+    try:
+        import_adk("agent")
+        refused = _what_differs(descriptor)
+    except BaseException:
+        refused = traceback.format_exc()
+    gc.freeze()
+    gc.enable()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    # What it has printed so far belongs to each host's log, and is complete now.
+    for number in (1, 2):
+        os.dup2(0, number)
+    gate.send(refused[-_LONGEST_ANSWER:].encode() or b"ready")
+    while not refused and (request := socket.recv_fds(gate, _LONGEST_REQUEST, 2))[0]:
+        message, descriptors = request[:2]
+        if descriptors:
+            try:
+                forked = os.fork()
+            except OSError as error:
+                gate.send(str(error).encode())
+            else:
+                if not forked:
+                    prctl(_PDEATHSIG, signal.value, 0, 0, 0)
+                    prctl(_SET_DUMPABLE, dumpable, 0, 0, 0)
+                    return _as_if_started(gate, message, *descriptors)
+            for each in descriptors:
+                os.close(each)
+        else:
+            gate.send(str(os.waitpid(int(message), 0)[1]).encode())
+    os._exit(0)
+
+
+def _what_differs(descriptor: int) -> str:
+    """What imports have left that a fork would not have, or would share; "" if there is nothing."""
+    if len([*Path("/proc/self/task").iterdir()]) > 1:
+        return "an import started a thread"
+    # The last one lists the directory.
+    if len({place.name for place in Path("/proc/self/fd").iterdir()} - {"0", "1", "2", str(descriptor)}) > 1:
+        return "an import opened a file or a socket"
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        pass
+    else:
+        return "an import started a process"
+    ours = str(Path(__file__).parent)
+    for name, module in list(sys.modules.items()):
+        place = getattr(module, "__file__", None)
+        if isinstance(place, str) and not place.startswith(ours) and not is_installed(place):
+            return f"{name} is not an installed package: {place}"
+    return ""
+
+
+def _as_if_started(gate: socket.socket, directory: bytes, connection: int, output: int) -> int:
+    """Makes this process what the gate would have started: its own session, directory, output and random numbers."""
+    os.setsid()
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        gate.send(str(error).encode())
+        os._exit(1)
+    for number in (1, 2):
+        os.dup2(output, number)
+    os.close(output)
+    gate.send(b"forked")  # The kernel tells the gate who has sent it.
+    gate.close()
+    sys.orig_argv[-2:] = [str(connection)]
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()  # Python's own `random` and OpenSSL do this by themselves.
+    if "multiprocessing.process" in sys.modules:
+        process = sys.modules["multiprocessing.process"]
+        process.current_process().authkey = os.urandom(32)
+        process.ORIGINAL_DIR = str(Path.cwd())  # type: ignore[attr-defined]  # the only thing that imports know of it
+    return connection
