@@ -417,27 +417,27 @@ class RestClient:
         message = self.message_of(body)
         text = f"{operation}: {self.service} answered {status}" + (f" ({message})." if message else ".")
 
-        def error(kind: ErrorKind, hint: str, **more: Any) -> RestError:
+        def of_kind(kind: ErrorKind, hint: str, **more: Any) -> RestError:
             return RestError(kind, text, hint=hint, status=status, **more)
 
         wait = self.rate_limit(status, headers, message, now=self._clock())
         if wait is not None:
             hint = "Re-run the job later, or run fewer jobs at the same time."
-            return error("rate-limited", hint, wait=wait.seconds, doubles=not wait.is_exact)
+            return of_kind("rate-limited", hint, wait=wait.seconds, doubles=not wait.is_exact)
         match status:
             case 401:
-                return error("unauthorized", self.token_hint)
+                return of_kind("unauthorized", self.token_hint)
             case 403:
-                return error("forbidden", self.permission_hint(message, headers))
+                return of_kind("forbidden", self.permission_hint(message, headers))
             case 404:
-                return error("not-found", "It does not exist, or the token has no access to it.")
+                return of_kind("not-found", "It does not exist, or the token has no access to it.")
             case 410:
-                return error("not-found", "")
+                return of_kind("not-found", "")
             case _ if status >= 500 or status == 408:
                 hint = f"Re-run the job; {self.outages} lists outages."
-                return error("unavailable", hint, wait=OUTAGE_WAIT, may_have_happened=write)
+                return of_kind("unavailable", hint, wait=OUTAGE_WAIT, may_have_happened=write)
             case _:
-                return error("rejected", self.details_of(body))
+                return of_kind("rejected", self.details_of(body))
 
     def message_of(self, body: Mapping[str, object]) -> str:
         """The message in the JSON of an error, on one line; "" for none."""
