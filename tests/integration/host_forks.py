@@ -22,10 +22,12 @@ import signal
 import socket
 import struct
 import sys
-import traceback
-from collections.abc import Iterator
-from types import CodeType, ModuleType
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # What is not imported here saves a third of the time of each start.
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType
+    from typing import Any, NoReturn
 
 _IMPORTED = (
     *("google.adk.runners", "google.adk.apps.app", "google.adk.plugins.base_plugin", "google.adk.apps.compaction"),
@@ -147,6 +149,9 @@ def _watch(connection: socket.socket, code: CodeType) -> NoReturn:
 
 def _become(request: dict[str, Any], descriptors: list[int], code: CodeType) -> NoReturn:
     """Becomes the host, which ends by itself."""
+    import traceback
+    from types import ModuleType
+
     try:
         os.setsid()
         high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, _HIGH) for descriptor in descriptors]
