@@ -150,7 +150,6 @@ def _watch(connection: socket.socket, code: CodeType) -> NoReturn:
 def _become(request: dict[str, Any], descriptors: list[int], code: CodeType) -> NoReturn:
     """Becomes the host, which ends by itself."""
     import traceback
-    from types import ModuleType
 
     try:
         os.setsid()
@@ -167,7 +166,7 @@ def _become(request: dict[str, Any], descriptors: list[int], code: CodeType) -> 
         os.environ.clear()
         os.environ.update(request["environment"])
         sys.argv[:] = request["arguments"]
-        main = sys.modules["__main__"] = ModuleType("__main__")
+        main = sys.modules["__main__"] = type(sys)("__main__")
         main.__file__ = code.co_filename
         exec(code if high[3:] else request["arguments"][1], main.__dict__)
         sys.stdout.flush()

@@ -58,14 +58,12 @@ def test_results_schema__is_the_published_one() -> None:
     check("../../schemas/results.schema.json", json.dumps(results_schema(), indent=2, ensure_ascii=False) + "\n")
 
 
-@functools.cache
-def results_validator() -> Any:
-    return jsonschema.Draft202012Validator(results_schema())
+VALIDATOR = functools.cache(lambda: jsonschema.Draft202012Validator(results_schema()))
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_results_json__matches_its_schema(name: str) -> None:
-    results_validator().validate(read(results_json(SAMPLES[name]())))
+    VALIDATOR().validate(read(results_json(SAMPLES[name]())))
 
 
 def test_results_json__carries_any_text_and_number() -> None:
