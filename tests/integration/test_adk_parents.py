@@ -164,16 +164,27 @@ async def test_parents__are_started_for_several_hosts_of_one_environment(place: 
     wait_until(lambda: all(map(is_gone, numbers)), seconds=5)
 
 
-async def test_parents__a_forked_host_prints_what_the_import_has_printed(place: Path) -> None:
-    (place / "site-packages/google/adk/runners.py").write_text(
-        "print('experimental'); import sys; print(1, file=sys.stderr)"
-    )
+MODELS = """
+class BaseModel: pass
+class Broken(BaseModel):
+    def model_rebuild(raise_errors):
+        raise TypeError("no such type")
+class Built(Broken):
+    def model_rebuild(raise_errors):
+        print("built")
+"""
+
+
+async def test_parents__a_host_prints_what_the_import_has_printed_and_its_models_are_built(place: Path) -> None:
+    (place / "site-packages/pydantic.py").write_text(MODELS)
+    code = "print('experimental'); import sys, pydantic; print(1, file=sys.stderr)"
+    (place / "site-packages/google/adk/runners.py").write_text(code)
     async with parent_in(place) as parent, host_of(parent, place) as host, host_of(parent, place) as second:
         await host.run("print('mine')")
         for each, last in ((host, b"mine\n"), (second, b"")):
             await kill_group(each.process)
             assert each.process.stdout is not None
-            assert await each.process.stdout.read() == b"experimental\n1\n" + last
+            assert await each.process.stdout.read() == b"experimental\n1\nbuilt\n" + last
 
 
 async def test_parents__hosts_are_apart(place: Path) -> None:

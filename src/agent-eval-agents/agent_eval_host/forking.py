@@ -6,6 +6,7 @@ makes it refuse: the gate then starts every host by itself.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -40,6 +41,7 @@ def fork_hosts(descriptor: int) -> int:
     gc.disable()
     try:
         import_adk("agent")
+        _build_models()
         refused = _what_differs(descriptor)
     except BaseException:
         refused = traceback.format_exc()
@@ -68,6 +70,16 @@ def fork_hosts(descriptor: int) -> int:
         else:
             gate.send(str(os.waitpid(int(message), 0)[1]).encode())
     os._exit(0)
+
+
+def _build_models() -> None:
+    """Builds the models of pydantic that imports have defined. Otherwise each host builds those that it uses."""
+    waiting = [sys.modules["pydantic"].BaseModel] if "pydantic" in sys.modules else []
+    while waiting:
+        for model in waiting.pop().__subclasses__():
+            waiting.append(model)
+            with contextlib.suppress(Exception):  # What needs it says what is wrong.
+                model.model_rebuild(raise_errors=False)
 
 
 def _what_differs(descriptor: int) -> str:
