@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,6 +150,27 @@ def test_list__has_a_column_for_each_metric_if_asked(visit: Visit, tmp_path: Pat
     page.get_by_role("button", name="All scores").click()
     until(page, "document.querySelector('.cases-table thead').textContent.includes('User, then')")
     assert page.get_by_role("columnheader", name="my metric<1").count() == 1, "the metric that the list is sorted by"
+
+
+def test_list__groups_by_agent_if_there_are_several(visit: Visit, tmp_path: Path) -> None:
+    choice = random.Random(5)
+    rows = [{**row(place, choice), "agent": ("home", "billing", "")[place % 3]} for place in range(7)]
+    rows[0] |= {"status": "passed", "tags": []}
+    page = visit(page_of_data(tmp_path / "report.html", index_of_rows(rows)))
+    assert page.locator("tr.row .of-agent").first.is_visible()
+    page.get_by_label("Order").select_option(label="by agent")
+    until(page, "location.hash === '#sort=agent'")
+    headings = page.locator("tr.group").all_inner_texts()
+    passed = Counter(item["agent"] for item in rows if item["status"] == "passed")
+    assert headings == [
+        f"No agent 2 cases, {passed['']} passed",
+        f"billing 2 cases, {passed['billing']} passed",
+        f"home 3 cases, {passed['home']} passed",
+    ]
+    assert not page.locator("tr.row .of-agent").first.is_visible(), "the heading says it"
+    one = [{**item, "agent": "home"} for item in rows]
+    page = visit(page_of_data(tmp_path / "one.html", index_of_rows(one)))
+    assert page.locator(".of-agent").count() == 0 and page.get_by_role("option", name="by agent").count() == 0
 
 
 def test_list__cuts_a_name_at_its_end_in_every_script(visit: Visit, tmp_path: Path) -> None:

@@ -29,6 +29,14 @@ function allRows(index) {
   return /** @type {Row[]} */ (rows);
 }
 
+/**
+ * Whether the run has several agents.
+ * @param {Index} index
+ */
+function hasAgents(index) {
+  return new Set(index.cases.agent_s).size > 1;
+}
+
 /** The same rows, those that need attention first. @type {WeakMap<Index, Row[]>} */
 const rankedRows = new WeakMap();
 
@@ -72,6 +80,7 @@ function orderedCases(index, query, sort) {
  */
 function sortValue(index, key) {
   if (key === "case") return (row) => row.id;
+  if (key === "agent") return (row) => row.agent;
   if (key === "runs") return (row) => (row.runs ? row.runsPassed / row.runs : null);
   if (key === "seconds" || key === "tokens" || key === "cost") return (row) => (row[key] === null ? null : numberOf(row[key]));
   const at = index.metrics.findIndex((/** @type {any} */ metric) => `metric:${metric.name}` === key);
@@ -219,7 +228,7 @@ function createSearch(index, ctx, changed) {
  * @param {Pick<Context, "go">} ctx
  */
 function sortMenu(index, ctx) {
-  const choices = [["", "by cause"], ["-seconds", "slowest first"], ["-tokens", "most tokens first"], ["-cost", "most expensive first"], ["case", "by id"], ["runs", "fewest passed runs first"], ...index.metrics.map((/** @type {any} */ metric) => [`metric:${metric.name}`, `${metric.name}, lowest first`])];
+  const choices = [["", "by cause"], ["-seconds", "slowest first"], ["-tokens", "most tokens first"], ["-cost", "most expensive first"], ...(hasAgents(index) ? [["agent", "by agent"]] : []), ["case", "by id"], ["runs", "fewest passed runs first"], ...index.metrics.map((/** @type {any} */ metric) => [`metric:${metric.name}`, `${metric.name}, lowest first`])];
   const menu = /** @type {HTMLSelectElement} */ (
     h("select", { "aria-label": "Order", on: { change: () => ctx.go({ sort: menu.value || null }) } }, choices.map(([value, label]) => h("option", { value, text: label })))
   );

@@ -61,11 +61,12 @@ function caseCell(index, row) {
   const word = rowWord(row);
   const isSaid = word === groupWord(index, row.group); // by the heading, where there is one
   const name = row.evalId === row.file ? shortPath(index, row.file) : row.evalId;
+  const agent = hasAgents(index) && row.agent ? [h("span", { class: "of-agent" }, " · ", foreign(row.agent, "span", { dir: "ltr" }))] : [];
   return [
     h("span", { class: `mark ${tone}`, "aria-hidden": "true", text: icon }),
     labelled("visually-hidden", `${statusText(row.status)} `),
     h("a", { class: "case-link" }, foreign(name, "span", { title: row.evalId })),
-    h("span", { class: "sub" }, word ? h("span", { class: isSaid ? "word in-heading" : "word" }, h("strong", { text: word }), " · ") : null, foreign(place, "span", { title: row.file, dir: "ltr" })),
+    h("span", { class: "sub" }, word ? h("span", { class: isSaid ? "word in-heading" : "word" }, h("strong", { text: word }), " · ") : null, foreign(place, "span", { title: row.file, dir: "ltr" }), ...agent),
   ];
 }
 
@@ -222,17 +223,22 @@ function createTable(index, ctx, currentState) {
   /** Every row, with a heading where another cause begins. Rows that were drawn with the same columns are kept. */
   function drawAll() {
     const layout = columns.map((column) => column.key).join();
+    const byAgent = shown.sort === "agent" || shown.sort === "-agent";
     table.classList.toggle("grouped", shown.sort === null);
+    table.classList.toggle("by-agent", byAgent);
     if (layout !== keptLayout) keptRows.clear();
     keptLayout = layout;
+    /** @type {number | string} */
     let group = -1;
+    const groupOf = (/** @type {number} */ i) => (byAgent ? rows[i].agent : rows[i].group);
     const elements = order.flatMap((i, position) => {
       const element = rowElement(position, keptRows.get(i));
       keptRows.set(i, element);
       drawn.set(position, element);
-      if (shown.sort !== null || rows[i].group === group) return [element];
-      group = rows[i].group;
-      return [groupRow(index, group, order.filter((other) => rows[other].group === group).length, columns.length), element];
+      if ((shown.sort !== null && !byAgent) || groupOf(i) === group) return [element];
+      group = groupOf(i);
+      const members = order.filter((other) => groupOf(other) === group);
+      return [byAgent ? agentRow(members.map((other) => rows[other]), columns.length) : groupRow(index, rows[i].group, members.length, columns.length), element];
     });
     const focused = document.activeElement;
     body.replaceChildren(...elements);
@@ -331,6 +337,17 @@ function headerRow(columns, sort, ctx) {
     return h("th", { role: "columnheader", scope: "col", class: column.class, "aria-sort": isSorted && key !== null ? direction : null }, title);
   });
   return h("tr", { role: "row", "aria-rowindex": "1" }, cells);
+}
+
+/**
+ * The heading of the cases of an agent.
+ * @param {Row[]} members
+ * @param {number} columns
+ */
+function agentRow(members, columns) {
+  const passed = members.filter((row) => row.status === "passed").length;
+  const name = members[0].agent ? foreign(members[0].agent, "span", { dir: "ltr" }) : "No agent";
+  return h("tr", { role: "row", class: "group" }, h("th", { role: "rowheader", scope: "rowgroup", colspan: columns }, name, labelled("muted", ` ${countText(members.length, "case")}, ${passed} passed`)));
 }
 
 /**
