@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,10 @@ import json, os, subprocess, sys
 arguments = sys.argv[1:]
 with open("asked", "a") as file:
     print(*arguments, file=file)
+answers = json.load(open("answers.json"))
+if arguments[:2] == ["issue", "list"]:
+    subprocess.run(["jq", "-r", arguments[-1]], input=json.dumps(answers["issues"]), text=True, check=True)
 if arguments[0] == "api":
-    answers = json.load(open("answers.json"))
     if arguments[1] not in answers:
         sys.exit(f"gh: Not Found (HTTP 404): {arguments[1]}")
     query = arguments[3] if "--jq" in arguments else "."
@@ -58,7 +61,19 @@ COMMENTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is missing; GitHub's runners have it")
+def script(text: str, folder: Path, answers: dict[str, Any], **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a step's script as GitHub's runner does, with the double of `gh`, which writes into `asked`."""
+    (folder / "answers.json").write_text(json.dumps(answers), "utf-8")
+    (folder / "gh").write_text(f"#!{sys.executable}{GH}", "utf-8")
+    (folder / "gh").chmod(0o755)
+    env = {"PATH": f"{folder}:/usr/bin:/bin", "GITHUB_OUTPUT": str(folder / "output"), **environment}
+    return program("bash", "-e", "-c", text, cwd=folder, env=env, code=None)
+
+
+NEEDS_JQ = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is missing; GitHub's runners have it")
+
+
+@NEEDS_JQ
 def test_eval_recipe__who_starts_what_with_which_comment(tmp_path: Path) -> None:
     [step] = JOBS["request"]["steps"]
     # Texts of people reach the script as variables alone.
@@ -77,15 +92,8 @@ def test_eval_recipe__who_starts_what_with_which_comment(tmp_path: Path) -> None
         }
         if facts.get("role", "") is None:
             answers.pop(f"{repo}/collaborators/ada/permission")
-        (folder / "answers.json").write_text(json.dumps(answers), "utf-8")
-        (folder / "gh").write_text(f"#!{sys.executable}{GH}", "utf-8")
-        (folder / "gh").chmod(0o755)
-        environment = {
-            "PATH": f"{folder}:/usr/bin:/bin",
-            "GITHUB_OUTPUT": str(folder / "output"),
-            **{"GH_REPO": "octo/shop", "NUMBER": "7", "AUTHOR": "ada", "AT": AT, "COMMENT": comment},
-        }
-        done = program("bash", "-e", "-c", step["run"], cwd=folder, env=environment, code=None)
+        facts = {"GH_REPO": "octo/shop", "NUMBER": "7", "AUTHOR": "ada", "AT": AT, "COMMENT": comment}
+        done = script(step["run"], folder, answers, **facts)
         assert not (folder / "pwned").exists(), name
         output = (folder / "output").read_text("utf-8") if (folder / "output").exists() else ""
         asked = (folder / "asked").read_text("utf-8") if (folder / "asked").exists() else ""
@@ -112,3 +120,17 @@ def test_eval_recipe__the_job_with_the_key_holds_no_token_that_writes_and_runs_t
     done = repository.gate("action", environment=environment, code=0)
     assert done.statuses == {"lamp": "passed", "fan": "passed"}
     assert github.writes() == [], "no comment: the others of the pull request's cases were not run"
+
+
+@NEEDS_JQ
+def test_nightly_recipe__one_issue_is_opened_and_then_commented_on(tmp_path: Path) -> None:
+    [text] = [text for text in blocks(page("recipes.md"), "yaml") if text.startswith("jobs:\n  issue:\n")]
+    [step] = YAML(typ="safe").load(text)["jobs"]["issue"]["steps"]
+    for issues in ([], [{"number": 12}]):
+        assert script(step["run"], tmp_path, {"issues": issues}, RUN="https://github.example/run").returncode == 0
+    writes = [line for line in (tmp_path / "asked").read_text("utf-8").splitlines() if " list " not in line]
+    assert writes == [
+        "label create nightly-evals --force",
+        "issue create --label nightly-evals --title The nightly evals fail --body https://github.example/run",
+        "issue comment 12 --body https://github.example/run",
+    ]

@@ -222,14 +222,16 @@ def test_workflow__is_valid_safe_and_never_skipped_where_it_is_a_required_check(
         # Runs of main record baselines. They share no concurrency group, so that none of them is cancelled.
         assert "pull_request.number || github.run_id" in text, page
         # GitHub counts a skipped job as passed. With `!cancelled()` a job also runs after failed or skipped ones.
-        required = re.sub(r"^  (?:pages|tapes):\n(?:    .*\n)+", "", text, flags=re.MULTILINE)  # They only publish.
+        required = re.sub(
+            r"^  (?:issue|pages|tapes):\n(?:    .*\n)+", "", text, flags=re.MULTILINE
+        )  # They only publish.
         conditions = re.findall(r"^    if: (\S.*?)(?: #.*)?$", required, re.MULTILINE)
         assert set(conditions) <= {"${{ !cancelled() }}"}, page
 
 
 def test_docs__have_workflows_whose_checkouts_store_no_token_and_have_one_version() -> None:
     assert {page for page, _ in WORKFLOWS} >= {"README.md", "forks.md", "recipes.md", "scale.md"}
-    assert [page for page, _ in ADDED] == ["recipes.md"] * 2
+    assert [page for page, _ in ADDED] == ["recipes.md"] * 3
     every = [step for _, text in BLOCKS for step in re.split(r"^ *- ", text, flags=re.MULTILINE)]
     steps = [step for step in every if "actions/checkout@" in step]
     assert len(steps) >= 5

@@ -145,7 +145,7 @@ _HINTS: Mapping[str, str] = {
     "metric": "The name of a metric, a glob of names, or `pass` for whether cases pass.",
     "cases": _PATTERNS,
     "case": _PATTERNS,
-    "threshold": "The minimum mean score.",
+    "threshold": "The minimum mean score; for tokens, calls and seconds the maximum.",
     "max-drop": "The largest drop of a score against the base branch that does not block: 0.05 is 5 points.",
     "alpha": "The error rate for pull requests that change nothing: 0.05 fails one of twenty.",
     "blocking": "false: reported, but never a reason to fail.",
