@@ -243,7 +243,9 @@ class FakeGitLab:
                 data = self.zips.get(int(parts[1]))
                 return Reply(404, {"message": "404 Not Found"}) if data is None else Reply(200, data)
             case "/repository/commits":
-                shas = self._git("rev-list", "--first-parent", query["ref_name"]).split()
+                shas = self._git(
+                    "rev-list", *["--first-parent"][: query.get("first_parent") == "true"], query["ref_name"]
+                ).split()
                 listed = [self._commit(sha) for sha in shas]
             case "/repository/commits/{sha}":
                 return Reply(200, self._commit(last))

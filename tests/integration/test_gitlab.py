@@ -141,6 +141,16 @@ def test_merge_request__its_rules_are_the_target_branch_s_even_where_its_tip_is_
     assert {len(case.runs) for case in done.report.cases} == {2}
 
 
+def test_merge_request__is_compared_in_a_clone_without_history_and_without_a_token(gitlab: GitLabLab) -> None:
+    lab = gitlab
+    lab.repo.branch("feature", lab.base)
+    head = lab.commit(door=["lamp"], window=["lamp"])
+    (lab.repo.root / ".git" / "shallow").write_text(f"{head}\n", "utf-8")
+    base = lab.merge_request(facts={"GITLAB_TOKEN": ""}, code=0).report.baseline
+    assert base is not None and (base.wanted_commit, base.status) == (lab.base, "fetch-failed")
+    assert "Add the CI/CD variable `GITLAB_TOKEN`" in base.message
+
+
 # What a pipeline is.
 
 PIPELINE = {
@@ -308,7 +318,11 @@ def test_forge__commits_files_pipelines_and_artifacts(gitlab: GitLabLab) -> None
     lab.push("feature")
     forge = client(fake, Clock())
     assert forge.commit_parents(head) == (lab.base,)
-    assert forge.first_parents(head, limit=5) == [head, lab.base]
+    lab.repo.branch("other", lab.base)
+    lab.repo.commit({"other": "x"})
+    merge = lab.repo.merge("other", head)
+    lab.push("merged")
+    assert forge.first_parents(merge, limit=5) == [merge, head, lab.base]
     assert forge.merge_base("main", head) == lab.base
     assert forge.file_at(".gitignore", head) == b"agent-eval-results/" and b"eval_cases" in (
         forge.file_at("evals/home.evalset.json", head) or b""

@@ -53,7 +53,7 @@ class GitLabClient(RestClient):
     def notes(self, number: int) -> Iterator[Note]:
         """Yields the notes of a merge request that people and programs have written."""
         for item in self.paginate(self._notes(number), {"activity_filter": "only_comments"}):
-            if not item.get("system") and (note := self._note(number, item)) is not None:
+            if (note := self._note(number, item)) is not None:
                 yield note
 
     def create_note(self, number: int, body: str) -> Note | None:
