@@ -145,7 +145,11 @@ async def test_parents__an_error_of_the_import_is_left_to_the_hosts(
     assert "ValueError: broken" in caplog.text
 
 
-async def test_parents__are_started_for_several_hosts_of_one_environment(place: Path) -> None:
+async def test_parents__are_started_for_several_hosts_of_one_environment(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_eval_agents.host.parents._MOST_PARENTS", 2)
+
     async def parent_of(parents: Parents, **variables: str) -> Parent | None:
         return await parents.parent_of(spec(place, **variables))
 
@@ -160,6 +164,7 @@ async def test_parents__are_started_for_several_hosts_of_one_environment(place: 
             other = await parent_of(parents, OTHER="1")
             assert other is not None
             assert other is not third
+            assert await parent_of(parents, OTHER="2") is None
         numbers = [third._process.pid, other._process.pid]
     wait_until(lambda: all(map(is_gone, numbers)), seconds=5)
 

@@ -189,6 +189,8 @@ async def open_agents(
 
             agents[choice.path] = WithFunctions(agent, spec)
     hosts = len({choice.path for choice in choices.by_file.values() if choice.in_python}) * (settings.workers or 1)
+    if settings.agent_python is None:  # Each agent may have an environment of its own.
+        hosts = 0
     try:
         async with context.parents.expecting(hosts, isolation.sandbox.user):
             try:

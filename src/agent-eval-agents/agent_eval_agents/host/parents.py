@@ -30,6 +30,8 @@ _MOST_OUTPUT = 100_000
 """Bytes that imports may print. Each host's log begins with them."""
 _PAYS_OFF = 2
 """Hosts for which a parent is started: it costs what the first one would have cost."""
+_MOST_PARENTS = 4
+"""Each takes 75 MB until the end of the run; a repository may have an environment for each agent."""
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred: process, user and group of who has sent a message, filled in by the kernel."""
 
@@ -53,7 +55,7 @@ class Parents:
         """Allows parents until the end of the block; the last block that ends, ends them.
 
         Args:
-            hosts: How many hosts to expect in it.
+            hosts: How many with one interpreter to expect in it.
             user: Whose they are.
         """
         self._blocks += 1
@@ -81,7 +83,7 @@ class Parents:
         key = (*spec.python, *environment, user, place)
         self._hosts[key] += 1
         if key not in self._started:
-            if max(self._expected[user], self._hosts[key] - 1) < _PAYS_OFF:
+            if max(self._expected[user], self._hosts[key] - 1) < _PAYS_OFF or len(self._started) >= _MOST_PARENTS:
                 return None
             self._started[key] = asyncio.create_task(Parent.start(spec))
         parent = await asyncio.shield(self._started[key])
