@@ -242,7 +242,9 @@ def _workflow(root: Path, keys: Sequence[str], ci: str | None) -> tuple[list[Ste
         if text is not None and _GATE in text:
             return [Step(status="kept", what=file, note="runs the evals")], ""
         if ci == system or (ci is None and (text is not None or is_used)):
-            return [Step(status="to do", what=file, note=f"add the job below; set {secrets} in the CI system")], snippet
+            token = ", and GITLAB_TOKEN for the note on merge requests" if system == "gitlab" else ""
+            note = f"add the job below; set {secrets} in the CI system{token}"
+            return [Step(status="to do", what=file, note=note)], snippet
     if ci is None and not (top / ".github").is_dir() and "github." not in remotes:
         note = "no CI system was recognised: agent-eval init --ci github (or gitlab, jenkins, none)"
         return [Step(status="to do", what="CI", note=note)], ""
