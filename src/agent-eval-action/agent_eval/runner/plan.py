@@ -42,6 +42,7 @@ from agent_eval_scoring.evalset.models import (
     EvalCase,
     EvalConfig,
     LoadedFile,
+    PackedCase,
 )
 from agent_eval_scoring.simulation import simulator_options
 
@@ -64,9 +65,9 @@ class PlannedCase:
     file: str
     line: int | None
     eval_set_id: str
-    case: EvalCase
+    packed: PackedCase
     """With masked secrets, as its recordings."""
-    original: EvalCase | None = None
+    original: PackedCase | None = None
     """As in its file; None for the same."""
     secrets: frozenset[str] = frozenset()
     """Placeholders of the secrets that the case itself spells out."""
@@ -90,14 +91,24 @@ class PlannedCase:
     """Why it is not run where its tape does not answer."""
 
     @property
+    def case(self) -> EvalCase:
+        """The case, with masked secrets."""
+        return self.packed.case
+
+    @property
+    def eval_id(self) -> str:
+        """Its id in its file."""
+        return self.packed.eval_id
+
+    @property
     def given(self) -> EvalCase:
         """The case as the agent gets it."""
-        return self.original or self.case
+        return (self.original or self.packed).case
 
     @property
     def turns(self) -> int:
         """Turns of one run, at least 1; of a scenario their limit, since their number is not known in advance."""
-        if self.case.conversation_scenario is None:
+        if not self.packed.is_scenario:
             return max(len(self.case.conversation or ()), 1)
         limit = simulator_options(self.user_config).max_turns
         return max(_UNLIMITED if limit is None else limit, 1)
@@ -142,6 +153,15 @@ class Plan:
         """The numbers of a case's runs; without one, of the most that a case has."""
         once = case is not None and self.repeated is not None and case.agent not in self.repeated
         return range(self.first_run, self.first_run + (1 if once else self.num_runs))
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, PlannedCase]:
+        return {case.case_id: case for case in self.cases}
+
+    def case(self, case_id: str) -> EvalCase | None:
+        """The eval case with this id, with masked secrets; None if there is none."""
+        planned = self._by_id.get(case_id)
+        return None if planned is None else planned.case
 
     @cached_property
     def total(self) -> int:
@@ -200,6 +220,7 @@ def make_plan(
     """
     problems: list[Problem] = []
     cases: list[PlannedCase] = []
+    weights: dict[str, float] = {}
     masker = masker or Masker()
     for file in files:
         file_problems = _cannot_run(file, judge, has_code=agents.get(file.path) not in without_code)
@@ -217,18 +238,22 @@ def make_plan(
             config.name: metric_identity(config, default, source=_source(custom.get(config.name), agent, sources))
             for config in file.config.criteria
         }
-        for case in file.cases:
+        for original in file.packed:
+            case = original.case
+            masked = masker.values(case)
             gating = [criteria[config.name] for config in criteria_of(file.config, case)]
             skipped = _skip_reason(case, file.config, gating, missing)
             cases.append(
-                PlannedCase(
+                planned := PlannedCase(
                     case_id=f"{file.path}:{case.eval_id}",
                     file=file.path,
                     line=file.lines.get(case.eval_id),
-                    eval_set_id=file.eval_set.eval_set_id,
+                    eval_set_id=file.eval_set_id,
                     # A judge names the id, and so does `accept`.
-                    case=masker.values(case).model_copy(update={"eval_id": case.eval_id}),
-                    original=case,
+                    packed=original
+                    if masked is case
+                    else PackedCase(masked.model_copy(update={"eval_id": case.eval_id})),
+                    original=original,
                     secrets=masker.placeholders(case),
                     user_config=masker.values(file.config.user_simulator_config),
                     criteria=(*gating, *INFORMATIONAL),
@@ -242,11 +267,12 @@ def make_plan(
                     skip_live=skipped,
                 )
             )
+            weights[planned.case_id] = float(planned.turns)
     return Plan(
         cases=tuple(cases),
         num_runs=num_runs,
         problems=tuple(dict.fromkeys(problems)),
-        weights={case.case_id: float(case.turns) for case in cases},
+        weights=weights,
         masker=masker,
     )
 

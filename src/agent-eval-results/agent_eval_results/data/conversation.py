@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from pydantic import Field, PositiveInt
 
-from agent_eval_scoring.core.wire import WireModel
+from agent_eval_scoring.core.wire import WireModel, is_empty, is_none
 
 
 class StepReport(WireModel):
     """One step before the answer: a tool call with its responses, or an intermediate text."""
 
-    agent: str = Field(default="", exclude_if=lambda value: not value)
+    agent: str = Field(default="", exclude_if=is_empty)
     """The agent of this step; "" if only one agent took part in the turn."""
-    call: str = Field(default="", exclude_if=lambda value: not value)
+    call: str = Field(default="", exclude_if=is_empty)
     """E.g. `find_devices(room="bedroom")`."""
-    inside: str = Field(default="", exclude_if=lambda value: not value)
+    inside: str = Field(default="", exclude_if=is_empty)
     """What `call` begins with if it was made inside others, e.g. `weather` of `weather > find()`: it may not count."""
-    responses: list[str] = Field(default_factory=list, exclude_if=lambda value: not value)
+    responses: list[str] = Field(default_factory=list, exclude_if=is_empty)
     """Results of the tool as JSON: usually one, none if the turn ended before, several from a long-running tool."""
-    text: str = Field(default="", exclude_if=lambda value: not value)
+    text: str = Field(default="", exclude_if=is_empty)
     """Text that the agent wrote before its answer."""
-    error: str = Field(default="", exclude_if=lambda value: not value)
+    error: str = Field(default="", exclude_if=is_empty)
     """Code and message of an event that reported an error; of a call without a response, instead of it."""
     times: PositiveInt = Field(default=1, exclude_if=lambda value: value == 1)
     """How many equal steps there were, one after the other."""
@@ -38,18 +38,18 @@ class TurnReport(WireModel):
     user: str = ""
     steps: list[StepReport] = Field(default_factory=list)
     """In order."""
-    steps_left_out: int = Field(default=0, exclude_if=lambda value: not value)
+    steps_left_out: int = Field(default=0, exclude_if=is_empty)
     """Number of further steps."""
     answer: str | None = None
     """None: the turn ended without an answer."""
-    expected_calls: list[str] | None = Field(default=None, exclude_if=lambda value: value is None)
+    expected_calls: list[str] | None = Field(default=None, exclude_if=is_none)
     """The eval file's expected calls, if other calls were made; None if they match, or none are given."""
-    calls_as_expected: bool = Field(default=False, exclude_if=lambda value: not value)
+    calls_as_expected: bool = Field(default=False, exclude_if=is_empty)
     """Whether the eval file gives calls and exactly these were made."""
-    expected_said: list[str] | None = Field(default=None, exclude_if=lambda value: value is None)
+    expected_said: list[str] | None = Field(default=None, exclude_if=is_none)
     """The eval file's intermediate responses, each as `agent: text`, if the agent did not give all of them in this
     order; None if it did, or none are given."""
-    expected_answer: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    expected_answer: str | None = Field(default=None, exclude_if=is_none)
     """The eval file's expected answer, if the agent's differs; None if it is equal, or none is given."""
 
     @property
@@ -65,4 +65,4 @@ class ConversationReport(WireModel):
     """0-based. A number of `num_runs` or more is an extra run for the statistical comparison."""
     turns: list[TurnReport] = Field(default_factory=list)
     """In order. If there are too many, turns that lowered a score are preferred."""
-    turns_left_out: int = Field(default=0, exclude_if=lambda value: not value)
+    turns_left_out: int = Field(default=0, exclude_if=is_empty)

@@ -33,6 +33,7 @@ from agent_eval_scoring.evalset.models.schema import (
     EvalSet,
     LoadedFile,
     MatchType,
+    PackedCase,
     SeededEvent,
     SessionInput,
     Suite,
