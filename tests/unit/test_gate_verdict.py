@@ -22,7 +22,15 @@ from agent_eval.gate.evaluation import evaluate, outage
 from agent_eval.gate.policy import MOST_DAYS, Gate, MetricPolicy, Policy, PolicyReader, case_matcher, quarantined
 from agent_eval.gate.policy_checks import KnownCase, check_policy
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notes
-from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code, no_secrets, unjudged_runs
+from agent_eval.gate.verdict import (
+    EXIT_CODES,
+    decide,
+    exit_code,
+    no_secrets,
+    unjudged_runs,
+    with_missing_parts,
+    without_comparison,
+)
 from agent_eval.pytest_plugin._outcomes import outcome_in
 from agent_eval_results.data.merging import WITHOUT_KEY
 from agent_eval_results.data.report import CaseReport, CaseStatus, Reason, VerdictValue
@@ -647,5 +655,18 @@ def test_no_secrets__is_the_cause_of_everything_or_of_nothing(is_fork: bool) -> 
         assert cause is not None and cause.data == {"is_fork": is_fork}
     others = [[KEYLESS, case("x", "p")], [KEYLESS, case("x", "-")], [unscored("judge-unavailable")]]
     nobody_knows = PASSED.model_copy(update={"status": "errored"})
+    both = KEYLESS.model_copy(update={"runs": [*KEYLESS.runs, *broken_by("provider-unavailable").runs]})
+    others.append([both])
     for cases in ([], [PASSED], *others, [unscored("turn-count")], [nobody_knows]):
         assert no_secrets(cases, is_fork=is_fork) is None
+
+
+def test_unfinished__a_missing_part_or_comparison_is_never_green_and_hides_no_failure() -> None:
+    green, red = decide([PASSED]), decide([case("x", "0")])
+    for code, (after_green, after_red) in {
+        "shard-missing": [with_missing_parts(verdict, [1], 2) for verdict in (green, red)],
+        "not-compared": [without_comparison(verdict, records=False) for verdict in (green, red)],
+    }.items():
+        assert (after_green.value, [reason.code for reason in after_green.reasons]) == ("inconclusive", [code])
+        assert (after_red.value, [reason.code for reason in after_red.reasons]) == ("failed", ["failed", code])
+    assert with_missing_parts(green, [], 2) == green
