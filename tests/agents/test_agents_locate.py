@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import tomllib
 from functools import partial
@@ -151,8 +150,9 @@ def test_choose_agents__suggested_mapping_works_for_any_name(tmp_path: Path, nam
 
 def test_choose_agents__set_id_that_two_files_of_one_agent_share(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
-    names = ("one/a.test.json", "one/b.test.json", "two/a.test.json")
-    files = [dataclasses.replace(of_apps(name), eval_set_id="default") for name in names]
+    files = [of_apps(name) for name in ("one/a.test.json", "one/b.test.json", "two/a.test.json")]
+    for file in files:
+        file.eval_set.eval_set_id = "default"
     [problem] = choose_agents(tmp_path, files).problems
     assert (problem.code, problem.file) == ("duplicate-eval-set-id", "one/b.test.json")
     assert problem.severity is Severity.WARNING
@@ -232,10 +232,9 @@ def test_agent_as_path__what_is_said_of_arguments_in_the_order_of_adk(tmp_path: 
 
 @pytest.mark.parametrize("agent", ["a2a:http://h", "server:dice"])
 def test_choose_agents__state_that_an_agent_cannot_begin_with(tmp_path: Path, agent: str) -> None:
-    file = of_apps("b.test.json", "app")
+    files = [of_apps("a.test.json", "app"), of_apps("b.test.json", "app")]
     session = SessionInput(app_name="a", user_id="u", state={"room": "kitchen"})
-    begun = loaded(file.path, file.cases[0].model_copy(update={"session_input": session}))
-    files = [of_apps("a.test.json", "app"), begun]
+    files[1].cases[0].session_input = session
 
     choose = partial(choose_agents, tmp_path, files, explicit=agent, stateless={"server:dice"})
 

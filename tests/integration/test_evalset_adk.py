@@ -93,9 +93,7 @@ def test_adk__conversion_of_evals_is_adks(adk: Ask, tmp_path: Path) -> None:
                 del turn["invocation_id"]
         return cases
 
-    assert comparable(
-        EvalSet(eval_set_id="", eval_cases=file.cases).model_dump(mode="json", exclude_none=True)
-    ) == comparable(theirs)
+    assert comparable(file.eval_set.model_dump(mode="json", exclude_none=True)) == comparable(theirs)
 
 
 def test_adk__loads_files_in_which_every_turn_was_accepted(adk: Ask, tmp_path: Path) -> None:

@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 from agent_eval_scoring.core.problem import Problem
 from agent_eval_scoring.evalset.json import JsonPath
 from agent_eval_scoring.evalset.loading import load_suite
-from agent_eval_scoring.evalset.models.schema import (
-    CriterionConfig,
-    EvalCase,
-    EvalConfig,
-    LoadedFile,
-    PackedCase,
-    Suite,
-)
+from agent_eval_scoring.evalset.models.schema import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile, Suite
 from agent_eval_scoring.evalset.problem_texts import render_text
 
 TURN = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
@@ -45,10 +38,9 @@ def loaded(path: str, *cases: EvalCase, criteria: Sequence[CriterionConfig] = ()
     """A file of which all cases are selected, the first one on line 3."""
     return LoadedFile(
         path=path,
-        eval_set_id=path,
+        eval_set=EvalSet(eval_set_id=path, eval_cases=list(cases)),
         config=EvalConfig(source="test_config.json", criteria=tuple(criteria), **config),
-        packed=(packed := tuple(map(PackedCase, cases))),
-        every=packed,
+        cases=cases,
         lines={case.eval_id: 3 + number for number, case in enumerate(cases)},
     )
 

@@ -402,7 +402,7 @@ def test_convert__as_migrate_writes_it(form: str, tmp_path: Path) -> None:
     suite = load_suite(tmp_path, ["evals"], initial_session=session and Path(session.name))
     [file] = suite.files
     assert [(problem.code, problem.severity) for problem in suite.problems] == [("legacy-format", Severity.NOTICE)]
-    assert (file.legacy, file.eval_set_id) == (True, f"evals/{form}.test.json")
+    assert (file.legacy, file.eval_set.eval_set_id) == (True, f"evals/{form}.test.json")
     text = old.read_text().splitlines()
     starts = [1] if turns else [number for number, line in enumerate(text, start=1) if line == "  {"]
     assert [file.lines[case.eval_id] for case in file.cases] == starts

@@ -18,13 +18,7 @@ from agent_eval_scoring.core.content import Content, model_message, text_of, use
 from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.criteria.registry import build
-from agent_eval_scoring.evalset.models.schema import (
-    ConversationScenario,
-    CriterionConfig,
-    EvalCase,
-    PackedCase,
-    SessionInput,
-)
+from agent_eval_scoring.evalset.models.schema import ConversationScenario, CriterionConfig, EvalCase, SessionInput
 from agent_eval_scoring.models.protocol import Model, ModelReply, ModelRequest, ModelUsage
 
 RESPONSE = build(CriterionConfig(metric="response_match_score", threshold=0.9))
@@ -44,7 +38,7 @@ def planned(eval_id: str, *messages: str, agent: str = "agent", wrong: bool = Fa
         file="a.test.json",
         line=3,
         eval_set_id="set",
-        packed=PackedCase(case),
+        case=case,
         criteria=(RESPONSE,),
         agent=agent,
         **{"fingerprint": "f", **facts},
@@ -173,7 +167,7 @@ def endless(eval_id: str, first: str = "hello") -> PlannedCase:
     case = EvalCase(
         eval_id=eval_id, conversation_scenario=ConversationScenario(starting_prompt=first, conversation_plan="Go on.")
     )
-    return dataclasses.replace(planned(eval_id), packed=PackedCase(case), user_config={"max_allowed_invocations": -1})
+    return dataclasses.replace(planned(eval_id), case=case, user_config={"max_allowed_invocations": -1})
 
 
 def execution(

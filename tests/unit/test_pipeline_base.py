@@ -64,7 +64,7 @@ from agent_eval_results.data.decision import DecisionReport
 from agent_eval_results.data.history import HistoryReport
 from agent_eval_results.data.report import SCORING_VERSION
 from agent_eval_scoring.core.limiter import Limiter
-from agent_eval_scoring.evalset.models import CriterionConfig, EvalCase, EvalConfig, LoadedFile, PackedCase
+from agent_eval_scoring.evalset.models import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile
 from agent_eval_scoring.evalset.models.criteria import CRITERION_MODELS
 from agent_eval_scoring.evalset.models.schema import ConversationScenario
 from agent_eval_scoring.evalset.parse.criteria import criterion
@@ -365,17 +365,15 @@ def test_share__all_parts_together_never_exceed_the_whole(tmp_path: Path) -> Non
     fixed = [EvalCase.model_validate({"eval_id": name, "conversation": [turn]}) for name in ("a", "b")]
     plan = ConversationScenario(starting_prompt="hi", conversation_plan="p")
     unlimited = EvalCase(eval_id="s", conversation_scenario=plan)
-    cases = tuple(map(PackedCase, (*fixed, unlimited)))
     file = LoadedFile(
         path="x.test.json",
-        eval_set_id="x",
+        eval_set=EvalSet(eval_set_id="x", eval_cases=[*fixed, unlimited]),
         config=EvalConfig(
             source=None,
             criteria=(judged("final_response_match_v2"),),
             user_simulator_config={"max_allowed_invocations": -1},
         ),
-        packed=cases,
-        every=cases,
+        cases=(*fixed, unlimited),
     )
     settings, _ = read_settings(tmp_path)
 

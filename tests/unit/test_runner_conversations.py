@@ -96,7 +96,7 @@ def failing(eval_id: str, *, turn: int = 0, run: int = 0, runs: int = 1) -> Case
 def attach(*cases: CaseReport, recordings: Sequence[Recording]) -> list[ConversationReport | None]:
     """What is kept of each case."""
     run_report = report("failed", list(cases))
-    attach_conversations(run_report, lambda _: None, {each.run_id: each for each in recordings}.get)
+    attach_conversations(run_report, {}, {each.run_id: each for each in recordings}.get)
     return [each.conversation for each in run_report.cases]
 
 
@@ -128,7 +128,7 @@ def test_attach__many_failing_cases_stay_within_the_bound(number: int) -> None:
     run_report.blocking = [run_report.cases[-1].case_id]
     shared = recording(huge())
 
-    attach_conversations(run_report, lambda _: None, lambda run_id: shared, most=100_000)
+    attach_conversations(run_report, {}, lambda run_id: shared, most=100_000)
 
     conversations = [case.conversation for case in run_report.cases if case.conversation is not None]
     assert len(conversations) == min(number, 100_000 // 1_200)
@@ -182,7 +182,7 @@ def test_attach__runs_that_were_taken_from_an_earlier_journal_count(tmp_path: Pa
         assert journal.recording("tests/a.test.json:lamp#1") is None, "nobody has asked for it yet"
         assert journal.reuse("tests/a.test.json:lamp#1", "f") is not None
         run_report = report("failed", [failing("lamp")])
-        attach_conversations(run_report, lambda _: None, journal.recording)
+        attach_conversations(run_report, {}, journal.recording)
 
     assert run_report.cases[0].conversation is not None
     assert run_report.cases[0].conversation.turns[0].answer == "answer"

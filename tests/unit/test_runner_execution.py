@@ -43,7 +43,7 @@ from agent_eval_scoring.criteria.base import (
     TurnFinding,
 )
 from agent_eval_scoring.criteria.registry import INFORMATIONAL
-from agent_eval_scoring.evalset.models.schema import EvalCase, PackedCase
+from agent_eval_scoring.evalset.models.schema import EvalCase
 
 # The runner with an agent whose messages say how it behaves.
 
@@ -294,7 +294,7 @@ async def test_execution__resuming_asks_judges_about_several_runs_at_once(tmp_pa
     begun = time.monotonic()
     judged = [dataclasses.replace(case, criteria=(SlowJudge(),)) for case in cases]
     reports = await run(tmp_path, judged, resume=True)
-    assert statuses(reports) == {case.eval_id: "passed" for case in cases}
+    assert statuses(reports) == {case.case.eval_id: "passed" for case in cases}
     assert time.monotonic() - begun < 3, "one after the other takes 6 seconds"
 
 
@@ -428,7 +428,7 @@ class Fixed:
 
 def scored_case(*criteria: Criterion, turns: int = 1) -> PlannedCase:
     asked = [turn(f"question {n} " + "q" * 1_000) for n in range(turns)]
-    return replace(planned("one"), packed=PackedCase(EvalCase(eval_id="one", conversation=asked)), criteria=criteria)
+    return replace(planned("one"), case=EvalCase(eval_id="one", conversation=asked), criteria=criteria)
 
 
 def recorded(of: PlannedCase, *answers: str, error: RunError | None = None) -> Recording:
@@ -508,7 +508,7 @@ async def test_report_run__tool_calls_that_are_not_visible_are_not_missing() -> 
 
 async def test_report_run__a_state_that_is_not_known_is_no_mistake_of_the_agent() -> None:
     of = scored_case(FinalState(threshold=1.0), ResponseMatch(threshold=0.0))
-    of = replace(of, packed=PackedCase(of.case.model_copy(update={"final_session_state": {"room": "attic"}})))
+    of = replace(of, case=of.case.model_copy(update={"final_session_state": {"room": "attic"}}))
     report = await report_run(of, recorded(of, "answer"))
     reason = report.metrics[0].runs[0].reason
     assert reason is not None and (report.status, reason.code) == ("errored", "state-not-visible")
@@ -531,6 +531,6 @@ def test_scoring__what_was_not_run_says_why() -> None:
 
 async def test_scoring__final_session_state_is_not_compared_without_its_criterion() -> None:
     of = planned("one", "hello")
-    other = replace(of, packed=PackedCase(of.case.model_copy(update={"final_session_state": {"room": "kitchen"}})))
+    other = replace(of, case=of.case.model_copy(update={"final_session_state": {"room": "kitchen"}}))
     assert (await report_run(of, recorded(of, "hello"))) == (await report_run(other, recorded(other, "hello")))
     assert (await report_run(other, recorded(other, "hello"))).status == "passed"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from runner_doubles import planned
 
-from agent_eval.runner.plan import Plan
+from agent_eval.runner.plan import Plan, PlannedCase
 from agent_eval_agents.fingerprints import case_fingerprint, earlier_fingerprint, is_content, with_tape
 from agent_eval_scoring.core.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
 from agent_eval_scoring.core.invocation import (
@@ -21,7 +19,7 @@ from agent_eval_scoring.core.invocation import (
     Rubric,
     RubricContent,
 )
-from agent_eval_scoring.evalset.models import EvalCase, EvalSet, LlmBackedUserSimulatorConfig, PackedCase, SessionInput
+from agent_eval_scoring.evalset.models import EvalCase, EvalSet, LlmBackedUserSimulatorConfig, SessionInput
 from agent_eval_scoring.evalset.models.schema import ConversationScenario, UserBehavior, UserPersona
 
 CALL = {"id": "c1", "name": "lamp", "args": {"on": True}}
@@ -282,14 +280,9 @@ def test_case_fingerprint__no_arguments_are_not_empty_ones_as_in_adk() -> None:
 def test_rename_contents__of_results_of_older_versions() -> None:
     """A stored run of the whole case, its notes included, is a run of the case that has the same content now."""
     tagged, other = (EvalCase.model_validate(changed(each, (), {"tags": ["smoke"]})) for each in (TALK, PLAIN))
+    facts = {"file": "a", "line": 1, "eval_set_id": "s", "criteria": (), "agent": "x", "fingerprint": "f"}
     cases = [
-        replace(
-            planned("x"),
-            case_id=tape,
-            packed=PackedCase(case),
-            content=with_tape(case_fingerprint(case, None), tape),
-            tape=tape,
-        )
+        PlannedCase(case_id=tape, case=case, content=with_tape(case_fingerprint(case, None), tape), tape=tape, **facts)  # type: ignore[arg-type]
         for case, tape in ((tagged, ""), (other, "tape"))
     ]
 

@@ -30,7 +30,7 @@ from agent_eval_scoring.core.content import FunctionCall, FunctionResponse, user
 from agent_eval_scoring.core.invocation import IntermediateData, Invocation
 from agent_eval_scoring.core.problem import docs_page
 from agent_eval_scoring.criteria.registry import build
-from agent_eval_scoring.evalset.models.schema import CriterionConfig, EvalCase, MatchType, PackedCase
+from agent_eval_scoring.evalset.models.schema import CriterionConfig, EvalCase, MatchType
 
 ROOM: dict[str, Any] = {"room": "a", "nights": 1}
 KNOWN = {"declaration": "d", "source": "s"}
@@ -49,7 +49,7 @@ def case(
         for _ in range(turns)
     ]
     eval_case = EvalCase(eval_id="lamp", conversation=conversation)
-    return dataclasses.replace(planned("lamp"), packed=PackedCase(eval_case), criteria=(build(config),))
+    return dataclasses.replace(planned("lamp"), case=eval_case, criteria=(build(config),))
 
 
 def tapes(root: Path, mode: Mode = "replay", *rules: ToolRule, **options: Any) -> Tapes:
@@ -170,7 +170,7 @@ def failures(root: Path) -> Iterator[tuple[str, AgentFailure]]:
         ("message", case(says="stop").case),
         ("message more", case(turns=2).case),
     ):
-        changed = dataclasses.replace(case(), packed=PackedCase(other))
+        changed = dataclasses.replace(case(), case=other)
         yield f"recorded with another {name}", failure_of(lambda changed=changed: start("all", changed))  # type: ignore[misc]
     rewrite(root, '"eval_id": "lamp"', '"eval_id": "door"')
     yield "recorded for another case", failure_of(lambda: start("all"))
@@ -515,7 +515,7 @@ def by_hand(*answers: tuple[dict[str, Any], Any]) -> PlannedCase:
     responses = [FunctionResponse(name="book", response=response) for _, response in answers]
     data = IntermediateData(tool_uses=uses, tool_responses=responses)
     turn = Invocation(user_content=user_message("go"), intermediate_data=data)
-    return dataclasses.replace(case(), packed=PackedCase(EvalCase(eval_id="lamp", conversation=[turn])))
+    return dataclasses.replace(case(), case=EvalCase(eval_id="lamp", conversation=[turn]))
 
 
 def booking(number: int, **args: Any) -> ToolAsked:

@@ -91,7 +91,7 @@ def results() -> RunReport:
     run = report("failed", [lamp(), fan], num_runs=3)
     by_id = {recording.run_id: recording for recording in recordings()}
     attach_conversations(
-        run, {f"{FILE}:lamp": eval_case(expected("Lamp off.", "The lamp is off.", FIND, LAMP))}.get, by_id.get
+        run, {f"{FILE}:lamp": eval_case(expected("Lamp off.", "The lamp is off.", FIND, LAMP))}, by_id.get
     )
     return run
 

@@ -275,8 +275,9 @@ def check_recording(
         return []  # An eval set answers every case of the same eval id.
     requested: dict[tuple[str, str], dict[str, LoadedFile]] = {}
     for file in files:
-        for eval_id in file.ids:
-            requested.setdefault((file.eval_set_id, eval_id), {})[f"{file.path}:{eval_id}"] = file
+        for case in file.cases:
+            key = (file.eval_set.eval_set_id, case.eval_id)
+            requested.setdefault(key, {})[f"{file.path}:{case.eval_id}"] = file
     problems = []
     for key, cases in requested.items():
         recorded_ids = recorded.get(key)

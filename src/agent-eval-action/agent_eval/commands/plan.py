@@ -26,7 +26,7 @@ from agent_eval_results import RunReport
 from agent_eval_scoring.core.limiter import AUTO_START
 from agent_eval_scoring.core.problem import Problem, Severity, has_error
 from agent_eval_scoring.core.text import harmless, listed, plural
-from agent_eval_scoring.core.wire import WireModel, is_none
+from agent_eval_scoring.core.wire import WireModel
 from agent_eval_scoring.criteria.cost_estimate import FileEstimate, PromptMeter, Range, estimate
 from agent_eval_scoring.criteria.judged import Judge
 from agent_eval_scoring.evalset.models import Suite
@@ -63,7 +63,7 @@ class PlanReport(WireModel):
     """The criteria that `cost` does not include, e.g. `hallucinations_v1 of evals/a.test.json`."""
     models: list[ModelPlan] = Field(default_factory=list)
     notices: list[str] = Field(default_factory=list)
-    split: SplitPlan | None = Field(default=None, exclude_if=is_none)
+    split: SplitPlan | None = Field(default=None, exclude_if=lambda value: value is None)
     """The parts of `--shards`."""
 
 

@@ -38,7 +38,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         return 2
     if arguments.diff is not None:
         return _compare(arguments.diff, suite, settings.root, io)
-    selected = {None, *(f"{file.path}:{eval_id}" for file in suite.files for eval_id in file.ids)}
+    selected = {None, *(f"{file.path}:{case.eval_id}" for file in suite.files for case in file.cases)}
     tapes = [tape for tape in stored_tapes(settings.root, suite) if tape.case_id in selected]
     stale_tools = stale_tools_by(settings.output, settings.root, settings.tool_rules)
     invalid: list[Problem] = []
@@ -124,8 +124,8 @@ def _compare(ref: str, suite: Suite, root: Path, io: CliIO) -> int:
         if commit is None:
             raise GitError(f"`{harmless(ref)}` is no commit of this repository. Paths stand before --diff.")
         for file in suite.files:
-            for eval_id in file.ids:
-                path = tape_path(root, file.path, eval_id)
+            for case in file.cases:
+                path = tape_path(root, file.path, case.eval_id)
                 entry = git.entry(commit, git.prefix / name_of(path, root))
                 try:
                     old = None if entry is None else tape_in(git.blob(entry.blob), name_of(path, root))
@@ -135,7 +135,7 @@ def _compare(ref: str, suite: Suite, root: Path, io: CliIO) -> int:
                     continue
                 if lines:
                     changed += 1
-                    print(f"{file.path}:{eval_id}:", *map(harmless, map(unbroken, lines)), sep="\n  ")
+                    print(f"{file.path}:{case.eval_id}:", *map(harmless, map(unbroken, lines)), sep="\n  ")
     except GitError as error:
         io.log(f"agent-eval: {error.message}")
         return 2

@@ -106,20 +106,20 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
     files: list[LoadedFile] = []
     cases: dict[Changed, list[str]] = {}
     for file in head.files:
-        origins = [base_file_of.get(_id(file, eval_id)) for eval_id in file.ids]
-        for origin, group in groupby(zip(file.packed, origins, strict=True), key=lambda pair: pair[1]):
-            selected = tuple(one for one, _ in group)
+        origins = [base_file_of.get(_id(file, case.eval_id)) for case in file.cases]
+        for origin, group in groupby(zip(file.cases, origins, strict=True), key=lambda pair: pair[1]):
+            selected = tuple(case for case, _ in group)
             config, changes = (
                 (file.config, ()) if origin is None else merger.merged(file.path, file.config, origin, configs[origin])
             )
-            files.append(dataclasses.replace(file, config=config, packed=selected))
+            files.append(dataclasses.replace(file, config=config, cases=selected))
             for change in changes:
-                cases.setdefault(change, []).extend(_id(file, one.eval_id) for one in selected)
+                cases.setdefault(change, []).extend(_id(file, case.eval_id) for case in selected)
     replaced = {case.file for case in gone}
     loosened = bool(cases) or any(
         merger.merged(file.path, file.config, path, configs[path])[1]
         for file in head.files
-        if any(_id(file, eval_id) not in base_file_of for eval_id in file.ids)
+        if any(_id(file, case.eval_id) not in base_file_of for case in file.cases)
         for path in ({file.path} if file.path in configs else replaced) & replaced
     )
     return RuleChanges(
@@ -191,7 +191,7 @@ def _stubs(files: Iterable[LoadedFile]) -> list[CaseReport]:
         CaseReport(
             case_id=_id(file, case.eval_id),
             file=file.path,
-            eval_set_id=file.eval_set_id,
+            eval_set_id=file.eval_set.eval_set_id,
             eval_id=case.eval_id,
             status="not_run",
             fingerprint=case_fingerprint(

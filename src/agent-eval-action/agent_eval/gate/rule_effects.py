@@ -49,10 +49,10 @@ def loosened_by_renaming(policy: Policy, files: Iterable[LoadedFile]) -> dict[st
     return {
         case_id: ":".join(policy.renamed[case_id])
         for file in files
-        for eval_id in file.ids
-        if (case_id := f"{file.path}:{eval_id}") in policy.renamed
+        for case in file.cases
+        if (case_id := f"{file.path}:{case.eval_id}") in policy.renamed
         and reader.loosened(
-            file.path, eval_id, [*(rule.metric for rule in file.config.criteria), *INFORMATIONAL_METRICS]
+            file.path, case.eval_id, [*(rule.metric for rule in file.config.criteria), *INFORMATIONAL_METRICS]
         )
     }
 

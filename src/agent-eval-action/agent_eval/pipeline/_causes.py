@@ -194,17 +194,17 @@ def _runs_of(
     run_ids: dict[str, list[str]] = {}
     for case in (*report.cases, *report.confirmations):
         run_ids.setdefault(case.case_id, []).extend(run.run_id for run in case.runs)
+    conversations = {planned.case_id: planned.case.conversation or () for planned in plan.cases}
 
     def runs_of(case_id: str) -> CaseRuns:
         recordings = map(recording_of, run_ids.get(case_id, ()))
         on_base = [*of_today(case_id)]
-        case = plan.case(case_id)
         if case_id in counterparts:
             on_base += baseline.of(counterparts[case_id].case_id)
         return CaseRuns(
             head=(recording for recording in recordings if recording is not None),
             base=on_base,
-            expected=(case and case.conversation) or (),
+            expected=conversations.get(case_id, ()),
         )
 
     return runs_of

@@ -106,7 +106,7 @@ def file_reports(suite: Suite, choices: AgentChoices, policy: Policy) -> list[Fi
     reader = PolicyReader(policy)
 
     def threshold(file: LoadedFile, criterion: CriterionConfig) -> float | None:
-        cases = (reader.of_case(file.path, eval_id) for eval_id in file.ids)
+        cases = (reader.of_case(file.path, case.eval_id) for case in file.cases)
         thresholds = {reader.metric(criterion.name, entries).threshold for entries in cases}
         only = thresholds.pop() if len(thresholds) == 1 else None
         return criterion.threshold if only is None else only
@@ -114,7 +114,7 @@ def file_reports(suite: Suite, choices: AgentChoices, policy: Policy) -> list[Fi
     return [
         FileReport(
             file=file.path,
-            eval_set_id=file.eval_set_id,
+            eval_set_id=file.eval_set.eval_set_id,
             config=file.config.source,
             criteria={criterion.name: threshold(file, criterion) for criterion in file.config.criteria},
             agent=choice.path if (choice := choices.by_file.get(file.path)) else "",

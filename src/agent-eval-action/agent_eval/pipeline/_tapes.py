@@ -89,7 +89,7 @@ def tape_digests(tape_mode: Mode, root: Path, files: Iterable[LoadedFile]) -> di
     from agent_eval_agents.tapes import MAX_TAPE, tape_path
 
     digests = {}
-    for case in ((file.path, eval_id) for file in files for eval_id in file.ids):
+    for case in ((file.path, case.eval_id) for file in files for case in file.cases):
         path = tape_path(root, *case)
         try:
             is_link = path.is_symlink() or path.parent.is_symlink()
@@ -247,9 +247,9 @@ def stored_tapes(root: Path, suite: Suite) -> list[StoredTape]:
 
     root = absolute(root)
     cases = {
-        tape_path(root, file.path, one.eval_id): f"{file.path}:{one.eval_id}"
+        tape_path(root, file.path, case.eval_id): f"{file.path}:{case.eval_id}"
         for file in suite.files
-        for one in file.every
+        for case in file.eval_set.eval_cases
     }
     files = [file.path for file in suite.files]
     return [
@@ -314,7 +314,7 @@ def unanswered(
     tapes = {stored.case_id: stored for stored in stored_tapes(root, suite)}
     recorded = {path for path, choice in choices.by_file.items() if choice.driver.reads_file}
     files = [file for file in suite.files if file.path not in recorded]
-    cases = [f"{file.path}:{eval_id}" for file in files for eval_id in file.ids]
+    cases = [f"{file.path}:{case.eval_id}" for file in files for case in file.cases]
     readable = {case: tape for case in cases if case in tapes and (tape := _readable(root, tapes[case]))}
     live = replay == "missing-live"
     without_models = [case for case in cases if not (case in readable and readable[case].has_models(may_be_live=live))]

@@ -307,27 +307,27 @@ def model_uses(files: Sequence[LoadedFile], judge_model: str | None) -> list[Mod
         ModelUse(
             model=judge.model,
             config=judge.config,
-            case_id=f"{file.path}:{eval_id}",
+            case_id=f"{file.path}:{case.eval_id}",
             purpose=config.metric,
             file=file.config.source,
         )
         for file in files
         for config in file.config.criteria
         if (judge := judge_of(config, default)) is not None
-        for eval_id in file.ids
+        for case in file.cases
     ]
     users = [
         ModelUse(
             model=options.model,
             config=options.config,
-            case_id=f"{file.path}:{one.eval_id}",
+            case_id=f"{file.path}:{case.eval_id}",
             purpose=PURPOSE,
             file=file.config.source,
         )
         for file in files
         for options in [simulator_options(file.config.user_simulator_config)]
-        for one in file.packed
-        if one.is_scenario
+        for case in file.cases
+        if case.conversation_scenario is not None
     ]
     return judges + users
 

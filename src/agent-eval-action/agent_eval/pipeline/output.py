@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,7 +14,7 @@ from agent_eval.pipeline.context import RunContext
 from agent_eval_scoring.core.process import collector_paused
 
 if TYPE_CHECKING:
-    from agent_eval.runner.plan import Plan
+    from agent_eval.runner.plan import PlannedCase
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoices
     from agent_eval_results import CaseReport, RunReport
@@ -36,8 +36,8 @@ class Recorded:
 
     runs: Iterable[bytes]
     """Recordings as lines of JSON, in the order of the plan."""
-    plan: Plan | None = None
-    """What was planned; None: nothing."""
+    cases: Sequence[PlannedCase]
+    """What was planned."""
     tapes_missing: bool = False
     """Whether a tape could not be written."""
 
@@ -80,7 +80,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     else:
         try:
             write_lines(files["recordings-file"], recorded.runs)
-            write_lines(files["cases-file"], case_lines(recorded.plan.cases if recorded.plan is not None else ()))
+            write_lines(files["cases-file"], case_lines(recorded.cases))
         except OSError:
             for name in ("recordings-file", "cases-file"):  # The journal has the runs; half a file helps no one.
                 files[name].unlink(missing_ok=True)
@@ -181,10 +181,10 @@ def _write_page(
     from agent_eval_results.report.html import folder_source, write_page
 
     assert mode != "off"
-    case_of = recorded.plan.case if recorded is not None and recorded.plan is not None else lambda _: None
+    cases = {planned.case_id: planned.case for planned in recorded.cases} if recorded is not None else {}
     links = links_of(context.ci, artifact, context.source_url)
     try:
-        with folder_source(report, output, links=links, case_of=case_of) as source:
+        with folder_source(report, output, links=links, cases=cases) as source:
             write_page(path, source, mode)
     except Exception as error:  # The other results are complete without the page.
         context.log(f"agent-eval: {path.name} could not be written: {type(error).__name__}: {error}")

@@ -126,7 +126,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         if any(feature.idle for feature in run.features):
             _set_verdict(run, run.report, None)
             remove_logs(run.settings.output)
-            return write(run.settings, context, run.report, Recorded(runs=()))
+            return write(run.settings, context, run.report, Recorded(runs=(), cases=()))
         try:
             return await _run(run)
         except AgentNotEnded as error:
@@ -290,12 +290,12 @@ async def _run(run: Run) -> Outcome:
             report.notices.append(say("journal-kept", file=JOURNAL))
         if report.has_verdict:
             explain(report, plan, journal.recording, base, base_agents, settings.root, settings.output, context.ci)
-        attach_conversations(report, plan.case, journal.recording)
+        attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
         recorded = Recorded(
             runs=journal.lines(dict.fromkeys(checkout.run_ids)),
-            plan=plan,
+            cases=plan.cases,
             tapes_missing=run.tapes is not None and bool(run.tapes.unwritten),
         )
         journal.release_reserve()

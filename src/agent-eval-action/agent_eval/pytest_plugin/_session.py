@@ -106,7 +106,7 @@ class EvalSession:
     def selected_ids(self, path: Path) -> Callable[[LoadedFile], set[str]] | None:
         """Selects the ids of a file's cases that `paths` name; None for all cases."""
         ids = self._discovered.get(path, ())
-        return (lambda file: select(file.ids, ids)) if ids else None
+        return (lambda file: select([case.eval_id for case in file.cases], ids)) if ids else None
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remembers the cases that were not deselected: the engine runs them together."""

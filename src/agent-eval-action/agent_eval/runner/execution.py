@@ -260,7 +260,7 @@ class Execution:
                 case_id=planned.case_id,
                 file=planned.file,
                 eval_set_id=planned.eval_set_id,
-                eval_id=planned.eval_id,
+                eval_id=planned.case.eval_id,
                 run=run,
                 fingerprint=planned.fingerprint + self.around,
                 invocations=[],
@@ -330,7 +330,7 @@ class Execution:
         case_end = now() + self.limits.case_timeout
         app_name, user_id, session_id, state, *_ = session_of(planned.given)
         masker = self.plan.masker
-        simulated = planned.packed.is_scenario
+        simulated = planned.case.conversation_scenario is not None
         user = user_of(
             planned.case if simulated else planned.given,
             planned.user_config,
@@ -343,7 +343,7 @@ class Execution:
             SessionRequest(
                 case_id=planned.case_id,
                 eval_set_id=planned.eval_set_id,
-                eval_id=planned.eval_id,
+                eval_id=planned.case.eval_id,
                 run=recording.run,
                 app_name=app_name,
                 user_id=user_id,
@@ -402,7 +402,7 @@ class Execution:
             failure: The failure of the turn that was cancelled, if any.
         """
         limit = self.limits.case_timeout
-        simulated = planned.packed.is_scenario
+        simulated = planned.case.conversation_scenario is not None
         spent = {
             "for the simulated user": waited if simulated else 0.0,
             "for the agent's model": sum(turn.model_duration or 0.0 for turn in turns),
@@ -461,8 +461,7 @@ class Execution:
 
 def _with_masked_message(turn: Invocation, masker: Masker) -> Invocation:
     """The turn as it is recorded: what came of the agent has been masked before."""
-    message = masker.values(turn.user_content)
-    return turn if message is turn.user_content else turn.model_copy(update={"user_content": message})
+    return turn.model_copy(update={"user_content": masker.values(turn.user_content)})
 
 
 def run_error(failure: AgentFailure, turn: int | None) -> RunError:

@@ -42,7 +42,6 @@ from agent_eval_scoring.evalset.models import (
     EvalCase,
     EvalConfig,
     LoadedFile,
-    PackedCase,
 )
 from agent_eval_scoring.simulation import simulator_options
 
@@ -65,9 +64,9 @@ class PlannedCase:
     file: str
     line: int | None
     eval_set_id: str
-    packed: PackedCase
+    case: EvalCase
     """With masked secrets, as its recordings."""
-    original: PackedCase | None = None
+    original: EvalCase | None = None
     """As in its file; None for the same."""
     secrets: frozenset[str] = frozenset()
     """Placeholders of the secrets that the case itself spells out."""
@@ -91,24 +90,14 @@ class PlannedCase:
     """Why it is not run where its tape does not answer."""
 
     @property
-    def case(self) -> EvalCase:
-        """The case, with masked secrets."""
-        return self.packed.case
-
-    @property
-    def eval_id(self) -> str:
-        """Its id in its file."""
-        return self.packed.eval_id
-
-    @property
     def given(self) -> EvalCase:
         """The case as the agent gets it."""
-        return (self.original or self.packed).case
+        return self.original or self.case
 
     @property
     def turns(self) -> int:
         """Turns of one run, at least 1; of a scenario their limit, since their number is not known in advance."""
-        if not self.packed.is_scenario:
+        if self.case.conversation_scenario is None:
             return max(len(self.case.conversation or ()), 1)
         limit = simulator_options(self.user_config).max_turns
         return max(_UNLIMITED if limit is None else limit, 1)
@@ -153,15 +142,6 @@ class Plan:
         """The numbers of a case's runs; without one, of the most that a case has."""
         once = case is not None and self.repeated is not None and case.agent not in self.repeated
         return range(self.first_run, self.first_run + (1 if once else self.num_runs))
-
-    @cached_property
-    def _by_id(self) -> Mapping[str, PlannedCase]:
-        return {case.case_id: case for case in self.cases}
-
-    def case(self, case_id: str) -> EvalCase | None:
-        """The eval case with this id, with masked secrets; None if there is none."""
-        planned = self._by_id.get(case_id)
-        return None if planned is None else planned.case
 
     @cached_property
     def total(self) -> int:
@@ -220,7 +200,6 @@ def make_plan(
     """
     problems: list[Problem] = []
     cases: list[PlannedCase] = []
-    weights: dict[str, float] = {}
     masker = masker or Masker()
     for file in files:
         file_problems = _cannot_run(file, judge, has_code=agents.get(file.path) not in without_code)
@@ -238,22 +217,18 @@ def make_plan(
             config.name: metric_identity(config, default, source=_source(custom.get(config.name), agent, sources))
             for config in file.config.criteria
         }
-        for original in file.packed:
-            case = original.case
-            masked = masker.values(case)
+        for case in file.cases:
             gating = [criteria[config.name] for config in criteria_of(file.config, case)]
             skipped = _skip_reason(case, file.config, gating, missing)
             cases.append(
-                planned := PlannedCase(
+                PlannedCase(
                     case_id=f"{file.path}:{case.eval_id}",
                     file=file.path,
                     line=file.lines.get(case.eval_id),
-                    eval_set_id=file.eval_set_id,
+                    eval_set_id=file.eval_set.eval_set_id,
                     # A judge names the id, and so does `accept`.
-                    packed=original
-                    if masked is case
-                    else PackedCase(masked.model_copy(update={"eval_id": case.eval_id})),
-                    original=original,
+                    case=masker.values(case).model_copy(update={"eval_id": case.eval_id}),
+                    original=case,
                     secrets=masker.placeholders(case),
                     user_config=masker.values(file.config.user_simulator_config),
                     criteria=(*gating, *INFORMATIONAL),
@@ -267,12 +242,11 @@ def make_plan(
                     skip_live=skipped,
                 )
             )
-            weights[planned.case_id] = float(planned.turns)
     return Plan(
         cases=tuple(cases),
         num_runs=num_runs,
         problems=tuple(dict.fromkeys(problems)),
-        weights=weights,
+        weights={case.case_id: float(case.turns) for case in cases},
         masker=masker,
     )
 

@@ -187,7 +187,7 @@ class CaseTools:
         return bool(calls) and any(
             isinstance(trajectory := unlabelled(criterion), ToolTrajectory)
             and trajectory.is_contradicted(expected, len(self.turns), calls)
-            and self.decides(case.file, case.eval_id, criterion.name)
+            and self.decides(case.file, case.case.eval_id, criterion.name)
             for criterion in case.criteria
         )
 
@@ -251,7 +251,7 @@ class Tapes:
             # A replay of models depends on the whole conversation, and not on the tools' answers alone.
             if index is not None and self.mode == "all":
                 tape = _hash([tape, index.tape.conversation])
-            untrusted = self.untrusted.get((case.file, case.eval_id), "")
+            untrusted = self.untrusted.get((case.file, case.case.eval_id), "")
             fingerprint = _hash([case.fingerprint, self.mode, self.of_base, self.rules.as_json(), tape, untrusted])
             cases.append(case.answered_by(tape if self.mode == "replay" else "", fingerprint))
         return dataclasses.replace(plan, cases=tuple(cases)), problems
@@ -269,7 +269,7 @@ class Tapes:
 
     def _index(self, planned: PlannedCase) -> tapes.TapeIndex | None:
         """The case's tape; None if it has none, or a new one is made."""
-        key = planned.file, planned.eval_id
+        key = planned.file, planned.case.eval_id
         if key not in self._indexes and self.mode not in {"live", "record"} and planned.agent not in self.recorded:
             tape = tapes.read_tape(tapes.tape_path(self.root, *key), self.root)
             if tape is not None and not (tape.outdated and self.mode == "record-missing"):
@@ -319,7 +319,7 @@ class Tapes:
         A judge is no part of what is tested, so another one of it is asked for; that of a simulated user is a miss.
         """
         if self.mode == "all":
-            index = None if (planned.file, planned.eval_id) in self.untrusted else self._index(planned)
+            index = None if (planned.file, planned.case.eval_id) in self.untrusted else self._index(planned)
             return Replies(taped=index.tape.replies if index is not None else {}, only=of_user)
         return next((tools.replies for tools in self._sessions.get(planned.case_id, ()) if tools.run == run), None)
 
@@ -330,11 +330,11 @@ class Tapes:
         if index is not None and (outdated := index.tape.outdated):
             return tapes.Unanswerable(tapes.Obstacle.MISSING, why=outdated)
         if self.mode == "all":
-            if untrusted := self.untrusted.get((planned.file, planned.eval_id)):
+            if untrusted := self.untrusted.get((planned.file, planned.case.eval_id)):
                 return tapes.Unanswerable(tapes.Obstacle.CHANGED, why=untrusted)
             if index is None or not index.tape.has_models(may_be_live=self.may_be_live):
                 return tapes.Unanswerable(tapes.Obstacle.MISSING)
-            if (name := index.tape.eval_id) != planned.eval_id:
+            if (name := index.tape.eval_id) != planned.case.eval_id:
                 return tapes.Unanswerable(
                     tapes.Obstacle.MISSING, why=f"it was recorded for the case `{harmless(name)}`"
                 )
@@ -406,7 +406,7 @@ class Tapes:
             try:
                 tape = self._write_case(planned, sessions, run, adk.get(planned.agent, ""), written)
             except OSError as error:
-                name = name_of(tapes.tape_path(self.root, planned.file, planned.eval_id), self.root)
+                name = name_of(tapes.tape_path(self.root, planned.file, planned.case.eval_id), self.root)
                 then = "Make its directory writable, or free space on its disk, and record again."
                 self.unwritten.append(f"{name} could not be written: {error.strerror or error}. {then}")
                 continue
@@ -436,7 +436,7 @@ class Tapes:
         Returns:
             Remarks on the new tape, or why there is none.
         """
-        path = tapes.tape_path(self.root, planned.file, planned.eval_id)
+        path = tapes.tape_path(self.root, planned.file, planned.case.eval_id)
         name = name_of(path, self.root)
         broken = next((tools.error for tools in sessions if tools.error and tools.error.owner != "agent"), None)
         if broken is not None:
@@ -463,7 +463,7 @@ class Tapes:
             return []
         tape = tapes.Tape(
             eval_set_id=planned.eval_set_id,
-            eval_id=planned.eval_id,
+            eval_id=planned.case.eval_id,
             recorded_at=int(time.time()),
             runs=len(sessions),
             adk=adk,

@@ -158,10 +158,8 @@ def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> Metr
     version = score.details.get("version") if isinstance(unlabelled(criterion), CustomMetric) else None
     return MetricReport(
         name=criterion.name,
-        score=score.score,
         threshold=criterion.threshold,
         status=score.status,
-        reason=score.reason if score.status == "not_evaluated" else None,
         judge=identity.judge if identity else None,
         fingerprint=versioned(fingerprint, version) if isinstance(version, str) else fingerprint,
         direction="lower" if identity is not None and identity.direction == "lower" else "higher",
@@ -181,7 +179,7 @@ def _case(planned: PlannedCase, run: RunResult, metrics: list[MetricReport]) -> 
         file=planned.file,
         line=planned.line,
         eval_set_id=planned.eval_set_id,
-        eval_id=planned.eval_id,
+        eval_id=planned.case.eval_id,
         status=run.status,
         fingerprint=planned.content,
         metrics=metrics,

@@ -234,7 +234,7 @@ def _shared_set_ids(choices: AgentChoices, files: Sequence[LoadedFile]) -> list[
     first: dict[tuple[str, str], str] = {}
     problems = []
     for file in files:
-        choice, set_id = choices.by_file.get(file.path), file.eval_set_id
+        choice, set_id = choices.by_file.get(file.path), file.eval_set.eval_set_id
         other = first.setdefault((choice.path, set_id), file.path) if choice is not None else file.path
         if other != file.path:
             problems.append(

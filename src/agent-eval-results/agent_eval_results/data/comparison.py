@@ -8,7 +8,7 @@ from pydantic import Field, computed_field, model_validator
 
 from agent_eval_results.data.origin import CaseStatus
 from agent_eval_scoring.core.reason import Note
-from agent_eval_scoring.core.wire import WireModel, is_empty, is_none
+from agent_eval_scoring.core.wire import WireModel
 
 RuleChangeKind = Literal["threshold", "removed", "options", "code"]
 """`threshold`: lowered, or changed for a custom metric. `removed`: the criterion was removed. `options`: options, judge
@@ -106,7 +106,7 @@ class BaselineReport(WireModel):
     """Where the base branch's results come from, or why there are none."""
 
     status: BaselineStatus
-    branch: str = Field(default="", exclude_if=is_empty)
+    branch: str = Field(default="", exclude_if=lambda value: not value)
     """The base branch's name, e.g. `main`; "" if unknown."""
     source: BaselineSource | None = None
     """Only if found; also the next ones."""
@@ -122,7 +122,7 @@ class BaselineReport(WireModel):
     """One plain sentence for people."""
     steps: list[BaselineStep] = Field(default_factory=list)
     """All places that were searched, in order."""
-    recordings_note: str | None = Field(default=None, exclude_if=is_none)
+    recordings_note: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """Why the conversations of the baseline are not in the output directory, or not all of them."""
 
 
@@ -259,7 +259,7 @@ class ComparisonReport(WireModel):
     """Number of gate runs on the base branch over which its scores and pass rate are averaged."""
     drops: list[Move] = Field(default_factory=list)
     """The largest drops of scores that still pass; at most ten."""
-    changed_answers: list[ChangedAnswer] = Field(default_factory=list, exclude_if=is_empty)
+    changed_answers: list[ChangedAnswer] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Cases that answer or act otherwise than on the base branch, whatever their scores are."""
     notes: list[Note] = Field(default_factory=list)
     """Remarks on the numbers, e.g. that the criteria of a file changed."""

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from pydantic import Field, PositiveInt
 
-from agent_eval_scoring.core.wire import WireModel, is_empty, is_none
+from agent_eval_scoring.core.wire import WireModel
 
 
 class StepReport(WireModel):
     """One step before the answer: a tool call with its responses, or an intermediate text."""
 
-    agent: str = Field(default="", exclude_if=is_empty)
+    agent: str = Field(default="", exclude_if=lambda value: not value)
     """The agent of this step; "" if only one agent took part in the turn."""
-    call: str = Field(default="", exclude_if=is_empty)
+    call: str = Field(default="", exclude_if=lambda value: not value)
     """E.g. `find_devices(room="bedroom")`."""
-    inside: str = Field(default="", exclude_if=is_empty)
+    inside: str = Field(default="", exclude_if=lambda value: not value)
     """What `call` begins with if it was made inside others, e.g. `weather` of `weather > find()`: it may not count."""
-    responses: list[str] = Field(default_factory=list, exclude_if=is_empty)
+    responses: list[str] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Results of the tool as JSON: usually one, none if the turn ended before, several from a long-running tool."""
-    text: str = Field(default="", exclude_if=is_empty)
+    text: str = Field(default="", exclude_if=lambda value: not value)
     """Text that the agent wrote before its answer."""
-    error: str = Field(default="", exclude_if=is_empty)
+    error: str = Field(default="", exclude_if=lambda value: not value)
     """Code and message of an event that reported an error; of a call without a response, instead of it."""
     times: PositiveInt = Field(default=1, exclude_if=lambda value: value == 1)
     """How many equal steps there were, one after the other."""
@@ -38,18 +38,18 @@ class TurnReport(WireModel):
     user: str = ""
     steps: list[StepReport] = Field(default_factory=list)
     """In order."""
-    steps_left_out: int = Field(default=0, exclude_if=is_empty)
+    steps_left_out: int = Field(default=0, exclude_if=lambda value: not value)
     """Number of further steps."""
     answer: str | None = None
     """None: the turn ended without an answer."""
-    expected_calls: list[str] | None = Field(default=None, exclude_if=is_none)
+    expected_calls: list[str] | None = Field(default=None, exclude_if=lambda value: value is None)
     """The eval file's expected calls, if other calls were made; None if they match, or none are given."""
-    calls_as_expected: bool = Field(default=False, exclude_if=is_empty)
+    calls_as_expected: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether the eval file gives calls and exactly these were made."""
-    expected_said: list[str] | None = Field(default=None, exclude_if=is_none)
+    expected_said: list[str] | None = Field(default=None, exclude_if=lambda value: value is None)
     """The eval file's intermediate responses, each as `agent: text`, if the agent did not give all of them in this
     order; None if it did, or none are given."""
-    expected_answer: str | None = Field(default=None, exclude_if=is_none)
+    expected_answer: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """The eval file's expected answer, if the agent's differs; None if it is equal, or none is given."""
 
     @property
@@ -65,4 +65,4 @@ class ConversationReport(WireModel):
     """0-based. A number of `num_runs` or more is an extra run for the statistical comparison."""
     turns: list[TurnReport] = Field(default_factory=list)
     """In order. If there are too many, turns that lowered a score are preferred."""
-    turns_left_out: int = Field(default=0, exclude_if=is_empty)
+    turns_left_out: int = Field(default=0, exclude_if=lambda value: not value)

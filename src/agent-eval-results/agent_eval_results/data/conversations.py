@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +49,7 @@ agents, unless a tool returns more than once."""
 
 def attach_conversations(
     report: RunReport,
-    case_of: Callable[[str], EvalCase | None],
+    cases: Mapping[str, EvalCase],
     recording_of: Callable[[str], Recording | None],
     *,
     most: int = MOST_CHARACTERS,
@@ -60,7 +60,7 @@ def attach_conversations(
 
     Args:
         report: The report; its cases get their `conversation`.
-        case_of: Returns the eval case of an id; None if there is none.
+        cases: The eval cases by case id.
         recording_of: Returns the recording of a run id; None if there is none.
         most: Characters of all conversations together.
     """
@@ -72,7 +72,7 @@ def attach_conversations(
     for case in not_passed[: most // limit]:
         for run in telling_first(report.runs_of(case)):
             if (recording := recording_of(run.run_id)) is not None:
-                case.conversation = _within(recording, case_of(case.case_id), _turns_to_show(case, recording), limit)
+                case.conversation = _within(recording, cases.get(case.case_id), _turns_to_show(case, recording), limit)
                 break
 
 

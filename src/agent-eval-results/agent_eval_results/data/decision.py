@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from agent_eval_results.data.origin import CaseWord
 from agent_eval_scoring.core.reason import NoMoreRuns, Numbers, Reason
-from agent_eval_scoring.core.wire import WireModel, is_empty, is_none
+from agent_eval_scoring.core.wire import WireModel
 
 CHANGED_FACTS = "changed-facts"
 """Stands for a metric where a case answers otherwise than on the base branch, and a policy forbids that."""
@@ -51,7 +51,7 @@ class CaseDecisionReport(WireModel):
     head_runs: int = 0
     base_mean: float | None = None
     base_runs: int = 0
-    broken_on_base: bool = Field(default=False, exclude_if=is_empty)
+    broken_on_base: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether a case that once passed on the base branch fails there as well now: no pull request is blamed for it."""
     again: bool = False
     """Whether the head's runs are only those that were made to confirm a regression."""
@@ -64,7 +64,7 @@ class CaseDecisionReport(WireModel):
     them pass; or runs of both sides, with the reason why they can't be made."""
     would_decide: str | None = None
     """The same in English."""
-    flakiness: FlakinessReport | None = Field(default=None, exclude_if=is_none)
+    flakiness: FlakinessReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """For the metric `pass`, if the case both passed and failed on the base branch."""
 
     @property
@@ -134,7 +134,7 @@ class DecisionReport(WireModel):
     reasons: list[DecisionReasonReport] = Field(default_factory=list)
     cases: list[CaseDecisionReport] = Field(default_factory=list)
     """Cases that are not `unchanged`."""
-    runs: list[CaseRunsReport] = Field(default_factory=list, exclude_if=is_empty)
+    runs: list[CaseRunsReport] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Compared cases with a failed run on either side, in the head's order."""
     suites: list[SuiteTestReport] = Field(default_factory=list)
     alpha: float

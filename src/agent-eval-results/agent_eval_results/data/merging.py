@@ -87,10 +87,6 @@ def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
     status, reason = _case_status(runs, [metric for metric in metrics if metric.blocking], min_pass_rate)
     first = parts[0]
     conversation = next((part.conversation for part in parts if part.conversation is not None), None)
-    if (status, reason, metrics, runs, conversation) == (
-        first.status, first.reason, first.metrics, first.runs, first.conversation
-    ):  # fmt: skip
-        return first
     return first.changed(status=status, reason=reason, metrics=metrics, runs=runs, conversation=conversation)
 
 

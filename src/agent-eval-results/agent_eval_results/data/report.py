@@ -27,7 +27,7 @@ from agent_eval_scoring.core.invocation import LostToolset
 from agent_eval_scoring.core.reason import Note
 from agent_eval_scoring.core.reason import Reason as Reason
 from agent_eval_scoring.core.recording import RunError, ToolUse, Usage
-from agent_eval_scoring.core.wire import ReportModel, WireModel, is_empty, is_none
+from agent_eval_scoring.core.wire import ReportModel, WireModel
 from agent_eval_scoring.evalset.models import INFORMATIONAL_METRICS
 
 SCHEMA_VERSION: Literal["1"] = "1"
@@ -177,12 +177,12 @@ class RunScore(_Evaluated, ReportModel):
     score: float | None = None
     status: MetricStatus
     reason: Reason | None = None
-    turn_scores: list[float | None] = Field(default_factory=list, exclude_if=is_empty)
+    turn_scores: list[float | None] = Field(default_factory=list, exclude_if=lambda value: not value)
     """The score of each turn, if there are several; empty if the criterion scores the conversation as a whole."""
     evidence: list[TurnEvidence] = Field(default_factory=list)
     details: dict[str, Any] = Field(default_factory=dict)
     """Numbers behind an informational score, e.g. token counts."""
-    error: RunError | None = Field(default=None, exclude_if=is_none)
+    error: RunError | None = Field(default=None, exclude_if=lambda value: value is None)
     """The failure of a custom metric, with its traceback."""
 
     @property
@@ -246,13 +246,13 @@ class RunResult(_Evaluated, ReportModel):
     usage: Usage = Field(default_factory=Usage)
     turns: int = 0
     attempts: int = 1
-    ran_before: list[str] = Field(default_factory=list, exclude_if=is_empty)
+    ran_before: list[str] = Field(default_factory=list, exclude_if=lambda value: not value)
     """See `Recording.ran_before`."""
-    tools: ToolUse | None = Field(default=None, exclude_if=is_none)
+    tools: ToolUse | None = Field(default=None, exclude_if=lambda value: value is None)
     """How its tool calls were answered; None: all tools ran (neither `replay` nor `record`)."""
     stop_reason: str | None = None
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""
-    lost_toolsets: list[LostToolset] = Field(default_factory=list, exclude_if=is_empty)
+    lost_toolsets: list[LostToolset] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Toolsets without which its agents ran, since they raised."""
 
     @property
@@ -276,11 +276,11 @@ class CaseReport(_Evaluated, _ComputingReport):
     """Why the case did not pass."""
     fingerprint: str = ""
     """Hash of the eval case's messages and expectations. Cases with different fingerprints are not compared."""
-    outcome: CaseOutcome | None = Field(default=None, exclude_if=is_none)
+    outcome: CaseOutcome | None = Field(default=None, exclude_if=lambda value: value is None)
     """What the case is to the gate; None in results of older versions, and in those of a part."""
     metrics: list[MetricReport] = Field(default_factory=list)
     runs: list[RunResult] = Field(default_factory=list)
-    conversation: ConversationReport | None = Field(default=None, exclude_if=is_none)
+    conversation: ConversationReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """A run that did not pass, in bounded size. Only for cases that did not pass and whose agent was called, as far as
     the file has room (docs/results.md)."""
 
@@ -439,9 +439,9 @@ class RunReport(_ComputingReport):
     reasons: list[Reason] = Field(default_factory=list)
     """Why the verdict is what it is, most important reason first. A `passed` verdict has a reason only if it does not
     show that the agent works: nothing is gated, no case passes, or the gate is advisory."""
-    exit_code: int | None = Field(default=None, exclude_if=is_none)
+    exit_code: int | None = Field(default=None, exclude_if=lambda value: value is None)
     """The gate's exit code; None for results that no gate produced."""
-    outcome: RunOutcome | None = Field(default=None, exclude_if=is_none)
+    outcome: RunOutcome | None = Field(default=None, exclude_if=lambda value: value is None)
     """What the run is to a reader; None in results of older versions."""
     started_at: float
     """Unix time in seconds."""
@@ -452,13 +452,13 @@ class RunReport(_ComputingReport):
     """Versions and commit, for information only."""
     origin: Origin | None = None
     """What was tested; None if unknown."""
-    selection: SelectionReport | None = Field(default=None, exclude_if=is_none)
+    selection: SelectionReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """None: all eval files of the repository."""
-    shard: ShardReport | None = Field(default=None, exclude_if=is_none)
+    shard: ShardReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """Only in the results of a part (`--shard`), which have no verdict of their own: `agent-eval merge` decides."""
-    merged_from: MergeReport | None = Field(default=None, exclude_if=is_none)
+    merged_from: MergeReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """Only in merged results."""
-    options: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
+    options: dict[str, str] = Field(default_factory=dict, exclude_if=lambda value: not value)
     """Settings that are needed to repeat the run on another machine: `agent`, `config`, `agent-python`."""
     files: list[FileReport] = Field(default_factory=list)
     cases: list[CaseReport] = Field(default_factory=list)
@@ -468,13 +468,13 @@ class RunReport(_ComputingReport):
     blocking: list[str] = Field(default_factory=list)
     """Ids of the cases that fail the gate, or with `advisory` would. On a pull request: the regressions, not all failed
     cases."""
-    causes: list[CauseReport] = Field(default_factory=list, exclude_if=is_empty)
+    causes: list[CauseReport] = Field(default_factory=list, exclude_if=lambda value: not value)
     """What failing cases have in common, the largest group first. A failing case without a shared cause is in none."""
-    agent_changes: list[AgentChange] = Field(default_factory=list, exclude_if=is_empty)
+    agent_changes: list[AgentChange] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Differences between the base branch's agents and these; empty also if the base's are unknown."""
-    agents: list[AgentTree] = Field(default_factory=list, exclude_if=is_empty)
+    agents: list[AgentTree] = Field(default_factory=list, exclude_if=lambda value: not value)
     """The agents as they were loaded, for the comparison of later runs with this one."""
-    coverage: list[CoverageReport] = Field(default_factory=list, exclude_if=is_empty)
+    coverage: list[CoverageReport] = Field(default_factory=list, exclude_if=lambda value: not value)
     """By agent, what it declares and what its cases reach; none of an agent whose calls are not visible."""
     baseline: BaselineReport | None = None
     """Where the base branch's results come from, or why there are none; None if no comparison was requested."""
@@ -500,7 +500,7 @@ class RunReport(_ComputingReport):
     """For k from 1 to `num_runs`; empty if every case runs once."""
     history: HistoryReport | None = None
     """Only in a run of the base branch: the runs that the next gate compares with, including this one."""
-    base_history: HistoryReport | None = Field(default=None, exclude_if=is_none)
+    base_history: HistoryReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """Only in a run that was compared: the base branch's trend, and the outcomes of its runs, by the ids of this
     report's cases. Cases that did not pass or differ from the base branch also have their scores."""
 

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Discriminator, Field, FiniteFloat, NonNegativeI
 from pydantic.alias_generators import to_camel
 
 from agent_eval_scoring.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
-from agent_eval_scoring.core.wire import WireModel, is_empty, is_none
+from agent_eval_scoring.core.wire import WireModel
 
 _DEEPEST = 50
 """Names of a call's path."""
@@ -151,17 +151,17 @@ class Span(WireModel):
     input_tokens: NonNegativeInt | None = None
     """Tokens of a model call; None if the model does not report them."""
     output_tokens: NonNegativeInt | None = None
-    contents: NonNegativeInt | None = Field(default=None, exclude_if=is_none)
+    contents: NonNegativeInt | None = Field(default=None, exclude_if=lambda value: value is None)
     """Number of contents (messages, calls, responses) in the request of a model call; None if it is unknown."""
-    replayed: bool = Field(default=False, exclude_if=is_empty)
+    replayed: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether the answer comes from a tape (docs/tools.md): no tool ran, or no model was asked."""
-    raised: Raised | None = Field(default=None, exclude_if=is_none)
+    raised: Raised | None = Field(default=None, exclude_if=lambda value: value is None)
     """What a tool raised, whether or not the agent went on."""
-    inside: str | None = Field(default=None, exclude_if=is_none)
+    inside: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """The id of the tool call whose agent or node made this one; None for calls of the turn's own agents."""
-    args: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
+    args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
     """Of a tool call that no event shows; None if they are too large. So is the next."""
-    response: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
+    response: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class LostToolset(WireModel):
@@ -195,13 +195,13 @@ class Invocation(WireModel):
     app_details: AppDetails | None = None
     spans: list[Span] | None = None
     """The model and tool calls of an actual turn by start time; None if they were not measured. Not in ADK's format."""
-    errors: list[EventError] = Field(default_factory=list, exclude_if=is_empty)
+    errors: list[EventError] = Field(default_factory=list, exclude_if=lambda value: not value)
     """What events of an actual turn reported, in order. No criterion and no judge sees it, as in ADK."""
-    node_output: bool = Field(default=False, exclude_if=is_empty)
+    node_output: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether a workflow's node returned a value, and nothing answered. Only of an actual turn; not in ADK's format."""
-    lost_toolsets: list[LostToolset] = Field(default_factory=list, exclude_if=is_empty)
+    lost_toolsets: list[LostToolset] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Of an actual turn. Not in ADK's format."""
-    session_state: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
+    session_state: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
     """The session's state after an actual turn; None if the agent's interface does not show it. Not in ADK's format."""
 
 

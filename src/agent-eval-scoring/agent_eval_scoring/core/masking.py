@@ -136,9 +136,6 @@ class _Form:
         return sum(len(part[0]) * (1 if part[1] else _LONGEST_SPELLING) for part in _PARTS.finditer(self.value))
 
 
-_NO_SECRET: frozenset[str] = frozenset()  # One for all cases: each new one takes 216 bytes.
-
-
 class Masker:
     """Replaces every known spelling of every secret by its placeholder.
 
@@ -251,9 +248,9 @@ class Masker:
 
     def placeholders(self, value: BaseModel) -> frozenset[str]:
         """Those of the secrets that are in it."""
-        said = value.model_dump_json() if self._forms else ""
+        said = value.model_dump_json()
         # The placeholder itself gives away nothing, under whatever name.
-        return frozenset(name for start, _, name in self._found(said) if not said.startswith(MASK, start)) or _NO_SECRET
+        return frozenset(name for start, _, name in self._found(said) if not said.startswith(MASK, start))
 
     def revealed(self, value: _Model, known: Collection[str] = ()) -> _Model:
         """Data with secrets where it has their placeholders: for the agent, and for computing numbers.

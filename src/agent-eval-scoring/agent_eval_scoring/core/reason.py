@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self, TypedDict, Unpack
 
 from pydantic import BeforeValidator, Field
 
-from agent_eval_scoring.core.wire import ReportModel, is_empty
+from agent_eval_scoring.core.wire import ReportModel
 
 NoMoreRuns = Literal["limit", "outage", "recorded", "thresholds", "decided"]
 """Why a case can't run again: the limit of extra runs or of time, a service that failed during them, recorded answers,
@@ -178,7 +178,7 @@ class Reason(ReportModel):
     message: str = ""
     """In English. "" until `report/phrases` has put code and data into words, which happens when the report is written;
     text from outside is its own message."""
-    data: dict[str, Any] = Field(default_factory=dict, exclude_if=is_empty)
+    data: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda value: not value)
     """The facts, by name."""
 
     @classmethod

@@ -10,7 +10,7 @@ from pydantic import Field, FiniteFloat, PositiveInt
 
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.invocation import Invocation, Raised
-from agent_eval_scoring.core.wire import WireModel, is_empty, is_none
+from agent_eval_scoring.core.wire import WireModel
 
 RECORDINGS = "recordings.jsonl.gz"
 """The file of a run's recordings."""
@@ -38,7 +38,7 @@ class ToolUse(WireModel):
     """`all`: models and tools are replayed; else tools alone are recorded or replayed."""
     recorded_status: str = ""
     """With `all`, the status of the run that was recorded: `passed` or `failed`; "" where the tape doesn't say it."""
-    recorded_scores: RecordedScores = Field(default_factory=dict, exclude_if=is_empty)
+    recorded_scores: RecordedScores = Field(default_factory=dict, exclude_if=lambda value: not value)
     """Its scores."""
     model_calls: int = 0
     """Calls of models answered from the tape."""
@@ -50,7 +50,7 @@ class ToolUse(WireModel):
     """Calls that ran and were recorded."""
     missed: int = 0
     """Calls that are not on the tape."""
-    by_hand: int = Field(default=0, exclude_if=is_empty)
+    by_hand: int = Field(default=0, exclude_if=lambda value: not value)
     """Calls answered by what a person wrote into the eval case."""
 
 
@@ -82,11 +82,11 @@ class RunError(WireModel):
     log_tail: str | None = None
     turn: int | None = None
     """0-based turn in which the error happened; None before the first turn."""
-    no_key: bool = Field(default=False, exclude_if=is_empty)
+    no_key: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether the model got no key, or refused it."""
-    raised: Raised | None = Field(default=None, exclude_if=is_none)
+    raised: Raised | None = Field(default=None, exclude_if=lambda value: value is None)
     """The exception of the turn."""
-    waited: Waited | None = Field(default=None, exclude_if=is_none)
+    waited: Waited | None = Field(default=None, exclude_if=lambda value: value is None)
     """Only of a turn that ran out of time."""
 
 
@@ -107,7 +107,7 @@ class Recording(WireModel):
     invocations: list[Invocation] = Field(default_factory=list)
     """The actual turns, in order; fewer than expected when `error` is set."""
     error: RunError | None = None
-    unfinished: Invocation | None = Field(default=None, exclude_if=is_none)
+    unfinished: Invocation | None = Field(default=None, exclude_if=lambda value: value is None)
     """The turn in which the error happened, as far as it went. It is not scored."""
     started_at: float
     """Unix time in seconds."""
@@ -116,11 +116,11 @@ class Recording(WireModel):
     usage: Usage = Field(default_factory=Usage)
     attempts: int = 1
     """2 if the run was repeated in its own process after its shared process died."""
-    ran_before: list[str] = Field(default_factory=list, exclude_if=is_empty)
+    ran_before: list[str] = Field(default_factory=list, exclude_if=lambda value: not value)
     """The cases that this process had served, the latest first, if the repeated run then ended without an error."""
     calls_visible: bool = True
     """False if the agent's interface does not show its tool calls, so their absence means nothing."""
-    tools: ToolUse | None = Field(default=None, exclude_if=is_none)
+    tools: ToolUse | None = Field(default=None, exclude_if=lambda value: value is None)
     """None: all tools ran (neither `replay` nor `record`)."""
     stop_reason: str | None = None
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""

@@ -14,7 +14,7 @@ from agent_eval_scoring.core.text import listed, short_name
 from agent_eval_scoring.evalset.checks import add_rubrics, check_against_config, check_cases, idle_rules, idle_weights
 from agent_eval_scoring.evalset.discovery import Discovery, FoundFile, discover
 from agent_eval_scoring.evalset.json import read_document
-from agent_eval_scoring.evalset.models import CALL_METRICS, LoadedFile, PackedCase, Suite
+from agent_eval_scoring.evalset.models import CALL_METRICS, LoadedFile, Suite
 from agent_eval_scoring.evalset.models.argument_rules import with_defaults
 from agent_eval_scoring.evalset.parse import (
     ConfigFinder,
@@ -94,7 +94,7 @@ def _load_suite(
     if initial_session is not None and unused_session:
         problems.append(_unused_session(initial_session, root))
     clean = not has_error(problems)
-    if clean and not any(file.packed for file in loaded):
+    if clean and not any(file.cases for file in loaded):
         problems.append(
             Problem(
                 code="no-eval-cases",
@@ -153,15 +153,13 @@ def _load(
     if selected is not None and not indices:
         return file, None, problems
     lines = file.case_lines()
-    packed = {index: PackedCase(case) for index, case in file.cases.items()}
     return (
         file,
         LoadedFile(
             path=found_file.name,
-            eval_set_id=file.eval_set.eval_set_id,
+            eval_set=file.eval_set,
             config=config,
-            packed=tuple(packed[index] for index in indices),
-            every=tuple(packed.values()),
+            cases=tuple(file.cases[index] for index in indices),
             lines={file.cases[index].eval_id: lines[index] for index in indices if index in lines},
             legacy=file.converted is not None and not file.is_dataset,
         ),

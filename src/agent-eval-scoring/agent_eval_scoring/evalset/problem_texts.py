@@ -18,7 +18,7 @@ _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTICE: 2}
 
 def summary_line(suite: Suite) -> str:
     """E.g. `12 files, 80 cases, 0 errors, 1 warning`. The cases of files with errors are unknown, which is said."""
-    counts = [plural(suite.file_count, "file"), plural(sum(len(file.packed) for file in suite.files), "case")]
+    counts = [plural(suite.file_count, "file"), plural(sum(len(file.cases) for file in suite.files), "case")]
     if invalid := suite.file_count - len(suite.files):
         counts[0] += f" ({invalid:,} with errors)"
         counts[1:] = [f"{counts[1]} in the others"] if suite.files else []

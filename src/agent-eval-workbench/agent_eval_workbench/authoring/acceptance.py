@@ -15,7 +15,7 @@ from agent_eval_scoring.core.text import listed, plural
 from agent_eval_scoring.evalset.discovery import discover
 from agent_eval_scoring.evalset.json import read_document
 from agent_eval_scoring.evalset.loading import load_suite
-from agent_eval_scoring.evalset.models import EvalCase, PackedCase
+from agent_eval_scoring.evalset.models import EvalCase
 from agent_eval_workbench.authoring.expectation import Field
 from agent_eval_workbench.authoring.proposals import CallsFrom, Proposal, propose, what_would_hold
 from agent_eval_workbench.authoring.prospects import (
@@ -127,7 +127,7 @@ def _is_accepted(
     present = next(item for item in file.loaded.cases if item.eval_id == case.eval_id)
     simulated = file.loaded.config.user_simulator_config
     raw = before.model_dump(mode="json", exclude_unset=True)
-    loaded = replace(file.loaded, packed=(PackedCase(before),))
+    loaded = replace(file.loaded, cases=(before,))
     as_run = OpenFile(loaded=loaded, text="", value={"eval_cases": [raw]})
     try:
         item = prospect(case, report, as_run, recordings, only=options.only)

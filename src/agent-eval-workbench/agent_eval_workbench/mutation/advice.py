@@ -97,7 +97,7 @@ async def find_changes(
     """
     left = frozenset(range(len(survivors)))
     checked = {scene.subject.case_id for scene in good}
-    unchecked = sum(f"{file.path}:{eval_id}" not in checked for file in config.files for eval_id in file.ids)
+    unchecked = sum(f"{file.path}:{case.eval_id}" not in checked for file in config.files for case in file.cases)
     found: list[Change] = []
     for metric, values in {
         "response_facts": [_merged(config, "response_facts", new) for new in _FACTS],

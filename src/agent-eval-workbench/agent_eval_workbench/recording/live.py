@@ -21,7 +21,7 @@ from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.limiter import AUTO_START
 from agent_eval_scoring.core.problem import has_error
 from agent_eval_scoring.evalset.discovery import discover
-from agent_eval_scoring.evalset.models import EvalCase, EvalConfig, LoadedFile, PackedCase, SessionInput
+from agent_eval_scoring.evalset.models import EvalCase, EvalConfig, EvalSet, LoadedFile, SessionInput
 from agent_eval_scoring.simulation import with_call_ids
 from agent_eval_workbench.recording.target import USER_ID, Refused, Target, error
 from agent_eval_workbench.sources.conversation import NODE_OUTPUT
@@ -81,13 +81,11 @@ def _choices(
     turn = Invocation(user_content=user_message("?"))
     new = EvalCase(eval_id="new", conversation=[turn], session_input=session)
     cases = [new] if target.index is not None or not target.cases else [*target.cases, new]
-    packed = tuple(map(PackedCase, cases))
     loaded = LoadedFile(
         path=target.name,
-        eval_set_id=target.set_id,
+        eval_set=EvalSet(eval_set_id=target.set_id, eval_cases=cases),
         config=EvalConfig(source=None, criteria=()),
-        packed=packed,
-        every=packed,
+        cases=tuple(cases),
     )
     return choose_agents(
         settings.root,
@@ -164,7 +162,7 @@ class Taping:
             file=self._file,
             line=None,
             eval_set_id=self._eval_set_id,
-            packed=PackedCase(case),
+            case=case,
             criteria=(),
             agent="",
             fingerprint="",

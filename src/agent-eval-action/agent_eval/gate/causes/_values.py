@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence, Set
-from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -29,7 +28,6 @@ _IN_ERROR = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\d+(?:\.\d+)?")
 _WORD = re.compile(r"[^\W_]+(?:['’.,:-][^\W_]+)*|[°%€$£]")
 
 
-@lru_cache(maxsize=512)
 def plain_text(text: str) -> str:
     """White space folded, ids and times replaced."""
     return _CHANGING.sub(lambda match: f"<{match.lastgroup}>", " ".join(text.split()))

@@ -146,15 +146,15 @@ def _shares(
     model = default_model(judge_model)
     judged, paid = _Share(), _Share()
     for file in files:
-        for one in file.packed:
+        for case in file.cases:
             # Each case by itself: the shares must not depend on the other cases of a part, or their sum exceeds 1.
-            alone = dataclasses.replace(file, packed=(one,))
+            alone = dataclasses.replace(file, cases=(case,))
             ranges = [
                 criterion.calls for criterion in estimate([alone], num_runs=num_runs, default_model=model).with_model()
             ]
             calls = sum(max(each.least, 1) if each.most is None else each.most for each in ranges)
-            turns = max(len(one.case.conversation or ()), 1) * num_runs
-            is_here = f"{file.path}:{one.eval_id}" in case_ids
+            turns = max(len(case.conversation or ()), 1) * num_runs
+            is_here = f"{file.path}:{case.eval_id}" in case_ids
             judged.add(calls, is_here=is_here)
             paid.add(calls + turns, is_here=is_here)
     return judged, paid

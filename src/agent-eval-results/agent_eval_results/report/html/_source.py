@@ -69,7 +69,7 @@ def folder_source(
     folder: Path,
     *,
     links: Links,
-    case_of: Callable[[str], EvalCase | None] | None = None,
+    cases: Mapping[str, EvalCase] | None = None,
     history: HistoryReport | None = None,
     baseline_folder: Path | None = None,
 ) -> Iterator[PageSource]:
@@ -81,7 +81,7 @@ def folder_source(
         report: The report of the folder.
         folder: The output directory.
         links: Where the page may lead.
-        case_of: Returns the eval case of an id, as it was run; None: those that the run has stored.
+        cases: The eval cases as they were run, by case id; None: those that the run has stored.
         history: The base branch's history, if it is not the report's own.
         baseline_folder: Another output directory whose recordings are the base branch's side; None: those that the run
             has stored.
@@ -93,7 +93,7 @@ def folder_source(
 
         recordings = index(folder / FILES["recordings-file"])
         stored_cases = (
-            stack.enter_context(stored_index(folder / FILES["cases-file"], StoredCase)) if case_of is None else None
+            stack.enter_context(stored_index(folder / FILES["cases-file"], StoredCase)) if cases is None else None
         )
         base = index(folder / BASE_RECORDINGS) if baseline_folder is None else None
         own = folder / BASELINE_RECORDINGS
@@ -118,7 +118,7 @@ def folder_source(
             report=report,
             links=links,
             recordings=recordings.of,
-            cases=case_of or eval_case,
+            cases=eval_case if cases is None else cases.get,
             base_recordings=(lambda _: ()) if base is None else base.of,
             baseline_recordings=baseline.of,
             base_note=report.baseline.recordings_note if report.baseline is not None else None,

@@ -39,7 +39,7 @@ def idle_rules(
             (criterion.metric, *problem)
             for criterion in group[0].config.criteria
             if criterion.metric in CALL_METRICS
-            for problem in _idle(criterion.options["args"], _calls(group, criterion.options["args"]))
+            for problem in _idle(criterion.options["args"], _calls(group))
         ]
         idle += [
             (criterion.metric, (name,), f"There is a rule for the key `{name}`, but no case expects it.", hint)
@@ -54,19 +54,20 @@ def idle_rules(
             for metric, keys, message, hint in idle:
                 place = "keys" if metric == _STATE else "args"
                 yield report(_CODE, message, path=("criteria", metric, place, *keys), key=True, hint=hint)
-    for _, message, hint in _idle(defaults, _calls(files, defaults)) if complete else ():
+    for _, message, hint in _idle(defaults, _calls(files)) if complete else ():
         message = f"[[tool]] of agent-eval.toml: {message}"
         yield Problem(severity=Severity.WARNING, code=_CODE, message=message, hint=hint, file="agent-eval.toml")
 
 
 def _states(files: Sequence[LoadedFile]) -> Calls:
     """The expected states, each as a call that has it as its args."""
-    return [(1, FunctionCall(name=_STATE, args=one.case.expected_state)) for file in files for one in file.every]
+    return [
+        (1, FunctionCall(name=_STATE, args=case.expected_state)) for file in files for case in file.eval_set.eval_cases
+    ]
 
 
-def _calls(files: Sequence[LoadedFile], rules: Mapping[str, object]) -> Calls:
-    cases = (one.case for file in files for one in file.every) if rules else ()
-    turns = (turn for case in cases for turn in case.conversation or ())
+def _calls(files: Sequence[LoadedFile]) -> Calls:
+    turns = [turn for file in files for case in file.eval_set.eval_cases for turn in case.conversation or ()]
     return [item for turn in turns for item in enumerate(tool_calls(turn.intermediate_data), 1)]
 
 

@@ -229,7 +229,7 @@ def _idle(source: str, criterion: CriterionConfig, files: Sequence[LoadedFile], 
 
 
 def _rubrics_of_cases(file: LoadedFile) -> Iterator[Rubric]:
-    for case in (one.case for one in file.every):
+    for case in file.eval_set.eval_cases:
         yield from case.rubrics or ()
         for turn in case.conversation or ():
             yield from turn.rubrics or ()

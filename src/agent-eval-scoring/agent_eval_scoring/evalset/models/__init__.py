@@ -33,7 +33,6 @@ from agent_eval_scoring.evalset.models.schema import (
     EvalSet,
     LoadedFile,
     MatchType,
-    PackedCase,
     SeededEvent,
     SessionInput,
     Suite,

@@ -6,7 +6,6 @@ import enum
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -17,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from agent_eval_scoring.core.content import Content, text_of
 from agent_eval_scoring.core.invocation import Invocation, Rubric
 from agent_eval_scoring.core.problem import Problem, Severity
-from agent_eval_scoring.core.wire import WireModel, is_empty, is_none
+from agent_eval_scoring.core.wire import WireModel
 from agent_eval_scoring.evalset.models.dataset import DatasetCase
 
 _KEEP_UNKNOWN = ConfigDict(
@@ -43,7 +42,7 @@ class SessionInput(WireModel):
     session_id: str | None = None
     """Id of the session; None lets the driver choose it."""
     state: dict[str, Any] = Field(default_factory=dict)
-    events: SkipJsonSchema[list[SeededEvent]] = Field(default_factory=list, exclude_if=is_empty)
+    events: SkipJsonSchema[list[SeededEvent]] = Field(default_factory=list, exclude_if=lambda value: not value)
     """What happened before the first turn. Not in ADK's format."""
 
 
@@ -105,7 +104,7 @@ class EvalCase(WireModel):
     """Apply to every turn of the case."""
     final_session_state: dict[str, Any] | None = Field(default_factory=dict)
     """Read by the criterion `final_session_state`, which ADK has not."""
-    dataset_case: SkipJsonSchema[DatasetCase | None] = Field(default=None, exclude_if=is_none)
+    dataset_case: SkipJsonSchema[DatasetCase | None] = Field(default=None, exclude_if=lambda value: value is None)
     """The case as agents-cli's dataset has it; None for ADK's files."""
 
     @property
@@ -130,36 +129,6 @@ class EvalCase(WireModel):
         if self.conversation is None and self.conversation_scenario is None:
             raise PydanticCustomError("no_conversation", "The case has neither a conversation nor a scenario.")
         return self
-
-
-@lru_cache(maxsize=256)
-def _unpacked(packed: bytes) -> EvalCase:
-    return EvalCase.model_validate_json(packed)
-
-
-class PackedCase:
-    """A case as JSON, made anew when it is looked at: 10,000 of two turns take 12 MB instead of 150 MB."""
-
-    __slots__ = ("_packed", "eval_id", "is_scenario")
-
-    def __init__(self, case: EvalCase) -> None:
-        self.eval_id = case.eval_id
-        self.is_scenario = case.conversation_scenario is not None
-        self._packed: bytes | EvalCase
-        try:
-            self._packed = case.model_dump_json(exclude_unset=True).encode()
-        except ValueError:  # An argument is nested too deeply, or is half of a surrogate pair.
-            self._packed = case
-
-    @property
-    def json(self) -> bytes | None:
-        """The JSON that it is kept as, if that has no null."""
-        return self._packed if isinstance(self._packed, bytes) and b"null" not in self._packed else None
-
-    @property
-    def case(self) -> EvalCase:
-        """The case. It may be shared: don't change it."""
-        return _unpacked(self._packed) if isinstance(self._packed, bytes) else self._packed
 
 
 class EvalSet(BaseModel):
@@ -233,26 +202,13 @@ class LoadedFile:
 
     path: str
     """Relative to the root, with forward slashes."""
-    eval_set_id: str
+    eval_set: EvalSet
     config: EvalConfig
-    packed: tuple[PackedCase, ...]
-    """The selected cases."""
-    every: tuple[PackedCase, ...]
-    """All cases of the file."""
+    cases: tuple[EvalCase, ...]
     lines: Mapping[str, int] = field(default_factory=dict)
     """The first line of each case, from 1, by its eval id. Every case of a well-formed file has one."""
     legacy: bool = False
     """Whether it was converted in memory from one of ADK's legacy formats."""
-
-    @property
-    def cases(self) -> list[EvalCase]:
-        """The selected cases, made anew each time."""
-        return [one.case for one in self.packed]
-
-    @property
-    def ids(self) -> list[str]:
-        """Their eval ids."""
-        return [one.eval_id for one in self.packed]
 
 
 @dataclass(frozen=True, kw_only=True)
