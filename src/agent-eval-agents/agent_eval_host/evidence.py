@@ -31,10 +31,7 @@ ABSENT = "absent"
 ALL = "*"
 """The name of all packages, keys, artifacts or variables."""
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork")
-_HIDDEN = {
-    **dict.fromkeys(_PROGRAMS, "other programs"),
-    "socket.connect": "services",
-}
+_HIDDEN = {**dict.fromkeys(_PROGRAMS, "other programs"), "socket.connect": "services"}
 """Audit events of what can't be compared, and its name in docs/tools.md."""
 _IMPORTS = "<frozen importlib"
 _INSTALLED = "/importlib/metadata/"

@@ -10,10 +10,7 @@ from typing import Any
 from agent_eval_host.values import dump, plain
 
 _REPEATED = ("escalate", "skip_summarization", "transfer_to_agent")
-_KNOWN = {
-    *_REPEATED,
-    *("state_delta", "artifact_delta", "requested_auth_configs", "requested_tool_confirmations"),
-}
+_KNOWN = {*_REPEATED, *("state_delta", "artifact_delta", "requested_auth_configs", "requested_tool_confirmations")}
 
 
 def effects(context: Any) -> dict[str, Any]:

@@ -63,10 +63,7 @@ def evaluate(
         NotImplementedError: An argument has no equivalent here.
     """
     __tracebackhide__ = True
-    refused = {
-        "artifact_service": artifact_service,
-        "eval_set_results_manager": eval_set_results_manager,
-    }
+    refused = {"artifact_service": artifact_service, "eval_set_results_manager": eval_set_results_manager}
     if names := [name for name, value in refused.items() if value is not None]:
         raise NotImplementedError(f"{', '.join(names)}: not supported by agent-eval. See {docs_page('python-api')}.")
     agent = agent_location(agent_module, Path.cwd())

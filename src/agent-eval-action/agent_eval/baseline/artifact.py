@@ -309,11 +309,7 @@ def _found(
         report=results.report,
         recordings=results.recordings,
         provenance=Provenance(
-            commit=commit,
-            distance=distance,
-            run_id=run.id,
-            run_url=run.html_url,
-            recorded_at=results.report.started_at,
+            commit=commit, distance=distance, run_id=run.id, run_url=run.html_url, recorded_at=results.report.started_at
         ),
         message=text,
     )

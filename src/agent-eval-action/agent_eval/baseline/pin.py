@@ -164,8 +164,7 @@ def _with_branch(
     listed = " or ".join(harmless(name) for name in names)
     first = _suggestion(named, git) if named else "Name one with `base-ref`."
     raise _Unknown(
-        f"This clone has no branch {listed} to compare with.",
-        f"{first} In CI, check out with `fetch-depth: 0`.",
+        f"This clone has no branch {listed} to compare with.", f"{first} In CI, check out with `fetch-depth: 0`."
     )
 
 

@@ -12,14 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from agent_eval_scoring.core.errors import AgentEvalError
 
 ErrorKind = Literal[
-    "not-found",
-    "forbidden",
-    "unauthorized",
-    "rate-limited",
-    "unavailable",
-    "rejected",
-    "malformed",
-    "too-large",
+    "not-found", "forbidden", "unauthorized", "rate-limited", "unavailable", "rejected", "malformed", "too-large"
 ]
 """`not-found` includes deleted objects (410) and objects that the token can't see. `unavailable`: no response, or 5xx;
 a write may have succeeded. `rejected`: the forge declines a valid request (409, 422 and the like). `malformed`: the

@@ -184,12 +184,7 @@ class RestClient:
         return self._json(self._read(self._address(path), params), f"GET {path}")
 
     def paginate(
-        self,
-        path: str,
-        params: Params | None = None,
-        *,
-        key: str | None = None,
-        limit: int | None = None,
+        self, path: str, params: Params | None = None, *, key: str | None = None, limit: int | None = None
     ) -> Iterator[Mapping[str, Any]]:
         """Yields the items of a list. Follows Link headers and requests pages lazily.
 
@@ -287,12 +282,7 @@ class RestClient:
         return self.api_url + path
 
     def _read(
-        self,
-        address: str,
-        params: Params | None,
-        *,
-        max_bytes: int = _LARGEST_JSON,
-        elsewhere: bool = False,
+        self, address: str, params: Params | None, *, max_bytes: int = _LARGEST_JSON, elsewhere: bool = False
     ) -> Answer:
         attempt = 0
         while True:

@@ -40,11 +40,7 @@ _FROM_DEPENDABOT = frozenset(
 
 
 def activity(
-    event: Event,
-    *,
-    mode: Mode,
-    allow_unsafe_pull_request_target: bool = False,
-    base_branches: Sequence[str] = (),
+    event: Event, *, mode: Mode, allow_unsafe_pull_request_target: bool = False, base_branches: Sequence[str] = ()
 ) -> Activity:
     """Decides what to do for an event, by the rules above.
 

@@ -142,11 +142,7 @@ def _sha(environ: Mapping[str, str], name: str) -> str | None:
 
 
 def activity(
-    event: Event,
-    *,
-    mode: Mode,
-    allow_unsafe_pull_request_target: bool = False,
-    base_branches: Sequence[str] = (),
+    event: Event, *, mode: Mode, allow_unsafe_pull_request_target: bool = False, base_branches: Sequence[str] = ()
 ) -> Activity:
     """Decides what to do for a pipeline, by the rules of `github._activity`.
 

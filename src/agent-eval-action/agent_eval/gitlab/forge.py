@@ -10,17 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from agent_eval.forge import (
-    Acceptance,
-    ApiModel,
-    Artifact,
-    Bound,
-    Claim,
-    Repository,
-    Unbound,
-    WorkflowRun,
-    comments,
-)
+from agent_eval.forge import Acceptance, ApiModel, Artifact, Bound, Claim, Repository, Unbound, WorkflowRun, comments
 from agent_eval.forge.rest import RestError
 from agent_eval.gitlab.client import GitLabClient, is_bot
 from agent_eval.gitlab.events import SOURCES

@@ -265,11 +265,7 @@ def _started(cases: Sequence[CaseReport]) -> list[CaseReport]:
 
 
 @contextlib.asynccontextmanager
-async def open_base_checkout(
-    head: Checkout,
-    plan: Plan,
-    choices: AgentChoices,
-) -> AsyncIterator[BaseCheckout | None]:
+async def open_base_checkout(head: Checkout, plan: Plan, choices: AgentChoices) -> AsyncIterator[BaseCheckout | None]:
     """Provides the base's agent where there is a base commit to compare with; starts nothing yet.
 
     Args:
@@ -282,10 +278,4 @@ async def open_base_checkout(
         yield None
         return
     async with contextlib.AsyncExitStack() as stack:
-        yield BaseCheckout(
-            head=head,
-            plan=plan,
-            choices=choices,
-            commit=ci.baseline_request.commit,
-            stack=stack,
-        )
+        yield BaseCheckout(head=head, plan=plan, choices=choices, commit=ci.baseline_request.commit, stack=stack)

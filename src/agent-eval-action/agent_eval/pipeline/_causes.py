@@ -60,11 +60,7 @@ def explain(
 
 
 def add_causes(
-    report: RunReport,
-    plan: Plan,
-    recording_of: Callable[[str], Recording | None],
-    base: Base | None,
-    output: Path,
+    report: RunReport, plan: Plan, recording_of: Callable[[str], Recording | None], base: Base | None, output: Path
 ) -> None:
     """Adds the causes to a report. Never raises: they explain a verdict and are no part of it.
 

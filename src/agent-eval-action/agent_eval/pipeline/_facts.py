@@ -101,9 +101,7 @@ def _is_expected(changed: ChangedAnswer, case: EvalCase) -> bool:
 
 
 async def decide_on_facts(
-    confirmation: Confirmation,
-    held: Sequence[CaseReport],
-    changed: Callable[[], Compared],
+    confirmation: Confirmation, held: Sequence[CaseReport], changed: Callable[[], Compared]
 ) -> tuple[Verdict | None, list[CaseDecisionReport]]:
     """Decides about the cases that answer otherwise, after fresh runs of them on both sides.
 

@@ -80,14 +80,7 @@ async def find_base(
             async def run(_: BaseWorktree, base_checkout: BaseCheckout = base_checkout) -> RunReport:
                 return await base_checkout.report(num_runs)
 
-            resolvers.append(
-                RerunSource(
-                    git=ci.git,
-                    run=run,
-                    remote=ci.remote,
-                    checkout=base_checkout.worktree,
-                )
-            )
+            resolvers.append(RerunSource(git=ci.git, run=run, remote=ci.remote, checkout=base_checkout.worktree))
     return await resolve(resolvers, ci.baseline_request)
 
 
@@ -196,9 +189,7 @@ class Confirmation:
             left = 0 if self._stuck else max(self._allowed(gathered, confirm_on_base) - self._spent, 0)
             away = outage([*self.head, *self.base]) if left == 0 else None
             budget = Budget(
-                extra_runs=left,
-                can_run_base=self.base_checkout is not None,
-                no_more="outage" if away else self.no_more,
+                extra_runs=left, can_run_base=self.base_checkout is not None, no_more="outage" if away else self.no_more
             )
             # Nothing runs again: a recorded answer would be the same, and thresholds decide without it.
             if self.no_more != "limit":

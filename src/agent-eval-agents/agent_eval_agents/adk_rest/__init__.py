@@ -57,12 +57,6 @@ def shared_state(source: str, root: Path, files: Sequence[LoadedFile], runs: int
 
 
 DRIVER = Driver(
-    prefix=PREFIX,
-    runs_here=False,
-    remote=True,
-    repeatable=True,
-    create=_create,
-    refuse=_refuse,
-    check=shared_state,
+    prefix=PREFIX, runs_here=False, remote=True, repeatable=True, create=_create, refuse=_refuse, check=shared_state
 )
 __all__ = ["DRIVER", "normalised", "shared_state"]

@@ -65,10 +65,7 @@ class AdkRestAgent:
         self._url = url
         self.options = remote
         self.client = http.HttpClient(
-            url,
-            headers=remote.headers if server is None else None,
-            environ=remote.environ,
-            masker=context.masker,
+            url, headers=remote.headers if server is None else None, environ=remote.environ, masker=context.masker
         )
         self._limiter = context.limiter
         self.server = server
@@ -405,10 +402,7 @@ class RestSession:
         names = tuple(str(name) for name in (details.get("error_type"), code) if name)
         trace = details.get("stacktrace")
         return http.failures.agent_error(
-            message,
-            names=names,
-            traceback=trace if isinstance(trace, str) else None,
-            server=self._agent.server,
+            message, names=names, traceback=trace if isinstance(trace, str) else None, server=self._agent.server
         )
 
     def _invocation(self, events: list[dict[str, Any]], content: Content, facts: TurnFacts) -> Invocation:

@@ -372,8 +372,7 @@ class Finder:
             if len(agents) == 1:
                 place = self.label(folder)
                 return AgentChoice(
-                    path=self.label(agents[0]),
-                    reason=f"the only agent in {'the root' if place == '.' else place}",
+                    path=self.label(agents[0]), reason=f"the only agent in {'the root' if place == '.' else place}"
                 )
             if agents:
                 return NoChoice(

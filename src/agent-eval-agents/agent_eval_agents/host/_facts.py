@@ -80,11 +80,7 @@ class HostExit:
 
 
 def how_it_ended(
-    returncode: int | None,
-    protocol_error: BaseException | None,
-    *,
-    ended_by_gate: str | None,
-    log_tail: str,
+    returncode: int | None, protocol_error: BaseException | None, *, ended_by_gate: str | None, log_tail: str
 ) -> HostExit:
     """Describes the end of a host.
 

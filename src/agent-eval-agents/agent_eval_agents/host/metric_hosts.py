@@ -193,10 +193,7 @@ class MetricHosts:
                 raise _Interrupted(started=call.started.is_set()) from None
             exit = await host.wait_ended()
             raise self._strike(
-                function,
-                f"The process of `{function}` {exit.message}",
-                log_tail=exit.log_tail or None,
-                hint=exit.hint,
+                function, f"The process of `{function}` {exit.message}", log_tail=exit.log_tail or None, hint=exit.hint
             ) from None
 
     async def _wait(self, host: HostProcess, call: Turn) -> None:

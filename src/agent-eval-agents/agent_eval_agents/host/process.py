@@ -401,12 +401,7 @@ class HostProcess:
             await asyncio.gather(logging, exited, reading, return_exceptions=True)
             await self._connection.close()
             self.log.close()
-        self.exit = how_it_ended(
-            returncode,
-            protocol_error,
-            ended_by_gate=self._closing,
-            log_tail=self.log.tail(),
-        )
+        self.exit = how_it_ended(returncode, protocol_error, ended_by_gate=self._closing, log_tail=self.log.tail())
 
     @staticmethod
     def _has_protocol_error(reading: asyncio.Task[None]) -> bool:

@@ -84,10 +84,7 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
         case "proxy":
             hint = _PROXY
         case "proxy-down":
-            return _of_the_server(
-                f"The agent's server at {url} can't be reached: {error.message}.",
-                hint=_PROXY,
-            )
+            return _of_the_server(f"The agent's server at {url} can't be reached: {error.message}.", hint=_PROXY)
         case "broken" if server is None:
             return lost(error.message)  # Something listens, as in a turn.
         case _ if server is None and not is_loopback(urlsplit(url).hostname or ""):
@@ -120,8 +117,7 @@ def not_admitted(reply: Reply, url: str, *, has_headers: bool, secrets_withheld:
     message = f"The agent's server at {url} refuses access (HTTP {reply.status}{_said(reply)})."
     if secrets_withheld and not has_headers:
         return _of_the_server(
-            message,
-            hint="A pull request from a fork has no secrets, so there are no `agent-headers`.",
+            message, hint="A pull request from a fork has no secrets, so there are no `agent-headers`."
         )
     hint = "Check the credentials in `agent-headers`." if has_headers else "Give it credentials: input `agent-headers`."
     return refused(message, hint)
@@ -183,8 +179,7 @@ def no_session(why: str, server: ServerProcess | None) -> AgentFailure | None:
     if server is not None:
         return None
     return _of_the_server(
-        f"The agent's server created no session: {why}.",
-        hint="The agent was not asked. See the server's log.",
+        f"The agent's server created no session: {why}.", hint="The agent was not asked. See the server's log."
     )
 
 
@@ -209,9 +204,7 @@ def unexpected_status(reply: Reply, server: ServerProcess | None = None, before:
         return _of_the_server(message, hint=hint)
     if before and server is None:
         return _of_the_server(
-            message,
-            hint="The agent was not asked. See the server's log.",
-            collateral=reply.status >= 500,
+            message, hint="The agent was not asked. See the server's log.", collateral=reply.status >= 500
         )
     return AgentFailure(
         message,

@@ -29,12 +29,7 @@ _CREDENTIAL_FILES = (
     "GOOGLE_GHA_CREDS_PATH",
     "CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE",
 )
-_SOCKETS = (
-    "/var/run/docker.sock",
-    "/run/docker.sock",
-    "/run/containerd/containerd.sock",
-    "/run/podman/podman.sock",
-)
+_SOCKETS = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock")
 _ALL, _WRITE = 0o077, 0o022
 
 

@@ -16,12 +16,6 @@ def _create(spec: AgentSpec) -> Agent:
 
 
 DRIVER = Driver(
-    prefix=PREFIX,
-    runs_here=True,
-    in_python=False,
-    remote=True,
-    repeatable=True,
-    create=_create,
-    check=shared_state,
+    prefix=PREFIX, runs_here=True, in_python=False, remote=True, repeatable=True, create=_create, check=shared_state
 )
 __all__ = ["DRIVER", "PREFIX"]

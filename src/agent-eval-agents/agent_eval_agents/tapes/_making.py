@@ -36,10 +36,7 @@ class Taped:
 
 
 def tape_of(
-    sessions: Sequence[TapeSession],
-    rules: ToolRules,
-    before: Tape | None = None,
-    chosen: TapeSession | None = None,
+    sessions: Sequence[TapeSession], rules: ToolRules, before: Tape | None = None, chosen: TapeSession | None = None
 ) -> Taped:
     """Merges the calls of several sessions of a case.
 

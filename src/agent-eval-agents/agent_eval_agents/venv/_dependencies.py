@@ -248,8 +248,7 @@ def _bytes_of(path: Path) -> bytes:
 
 def _unreadable(path: Path, reason: str) -> AgentFailure:
     return EnvironmentFailure(
-        f"{path} can't be read: {reason}",
-        hint="The agent's dependencies are read from it. Correct the file.",
+        f"{path} can't be read: {reason}", hint="The agent's dependencies are read from it. Correct the file."
     )
 
 

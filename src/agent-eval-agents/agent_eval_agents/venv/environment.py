@@ -432,8 +432,7 @@ async def _make_importable(
     result = await run(installer.sandbox, argv, cwd=Path("/"), masker=installer.masker, timeout=60)
     if result.code != 0:
         raise EnvironmentFailure(
-            f"The project {dependencies.directory} can't be made importable",
-            log_tail=result.output[-4_000:],
+            f"The project {dependencies.directory} can't be made importable", log_tail=result.output[-4_000:]
         )
 
 

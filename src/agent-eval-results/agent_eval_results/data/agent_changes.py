@@ -15,11 +15,7 @@ PlacesOf = Callable[[AgentTree, AgentFacts, AgentChangeCode, str], Sequence[Plac
 
 
 def agent_changes(
-    base: Sequence[AgentTree],
-    head: Sequence[AgentTree],
-    places: PlacesOf = lambda *_: (),
-    *,
-    only_placed: bool = False,
+    base: Sequence[AgentTree], head: Sequence[AgentTree], places: PlacesOf = lambda *_: (), *, only_placed: bool = False
 ) -> list[AgentChange]:
     """The differences of the agents that both sides know by their path, in the head's order.
 

@@ -222,9 +222,7 @@ def _event_parts(data: InvocationEvents) -> list[Part]:
     return [part for event in data.invocation_events if event.content is not None for part in event.content.parts or ()]
 
 
-def contents_of(
-    data: IntermediateData | InvocationEvents | None,
-) -> Iterator[tuple[InvocationEvent, Sequence[Part]]]:
+def contents_of(data: IntermediateData | InvocationEvents | None) -> Iterator[tuple[InvocationEvent, Sequence[Part]]]:
     """The events of a turn that have content, with their parts, in order.
 
     The older form has no order between its lists: responses of sub-agents come first, then calls, then tool responses.

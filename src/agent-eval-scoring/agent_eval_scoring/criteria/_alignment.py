@@ -83,10 +83,7 @@ def aligned(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], ma
 def _left(pairs: Pairs, expected: int, actual: int) -> tuple[list[int], list[int]]:
     """The positions of both lists that are in no pair."""
     used_expected, used_actual = {i for i, _ in pairs}, {j for _, j in pairs}
-    return (
-        [i for i in range(expected) if i not in used_expected],
-        [j for j in range(actual) if j not in used_actual],
-    )
+    return ([i for i in range(expected) if i not in used_expected], [j for j in range(actual) if j not in used_actual])
 
 
 def _completed(

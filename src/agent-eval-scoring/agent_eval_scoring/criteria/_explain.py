@@ -63,13 +63,7 @@ def explain_trajectory(
     matched = len(alignment.matched) + (0 if order_matters else len(alignment.moved))
     summary = _summary(matched, expected, actual, alignment, match_type)
     differences = _differences(
-        alignment,
-        expected,
-        actual,
-        args=args,
-        moved=order_matters,
-        missing=True,
-        extra=match_type is MatchType.EXACT,
+        alignment, expected, actual, args=args, moved=order_matters, missing=True, extra=match_type is MatchType.EXACT
     )
     return bounded(summary, _never_none(differences))
 
@@ -89,13 +83,7 @@ def explain_share(
     else:
         summary = Reason.of("made-calls-expected", count=matched, total=len(actual))
     differences = _differences(
-        alignment,
-        expected,
-        actual,
-        args=args,
-        moved=False,
-        missing=of_expected or not actual,
-        extra=not of_expected,
+        alignment, expected, actual, args=args, moved=False, missing=of_expected or not actual, extra=not of_expected
     )
     return bounded(summary, _never_none(differences))
 

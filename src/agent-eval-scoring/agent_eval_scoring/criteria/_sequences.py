@@ -126,9 +126,7 @@ def _ngrams(tokens: Sequence[str], size: int) -> Iterable[Hashable]:
 def rouge_l(reference: Sequence[str], prediction: Sequence[str]) -> Rouge:
     """Compares two lists of tokens by their longest common subsequence."""
     return Rouge(
-        overlap=common_length(reference, prediction),
-        reference_tokens=len(reference),
-        prediction_tokens=len(prediction),
+        overlap=common_length(reference, prediction), reference_tokens=len(reference), prediction_tokens=len(prediction)
     )
 
 

@@ -17,19 +17,10 @@ from agent_eval_scoring.evalset.models import SimilarityAlgorithm
 LONGEST_COMPARED = 20_000
 """Characters of a text; comparing two of this length takes up to a second."""
 
-EXPECTED_IN_ACTUAL, ACTUAL_IN_EXPECTED, EITHER = (
-    "actual_contains_expected",
-    "expected_contains_actual",
-    "either",
-)
+EXPECTED_IN_ACTUAL, ACTUAL_IN_EXPECTED, EITHER = ("actual_contains_expected", "expected_contains_actual", "either")
 
 BY_TOKENS = frozenset(
-    {
-        SimilarityAlgorithm.JACCARD,
-        SimilarityAlgorithm.ROUGE1,
-        SimilarityAlgorithm.ROUGE2,
-        SimilarityAlgorithm.ROUGE_L,
-    }
+    {SimilarityAlgorithm.JACCARD, SimilarityAlgorithm.ROUGE1, SimilarityAlgorithm.ROUGE2, SimilarityAlgorithm.ROUGE_L}
 )
 """Algorithms that compare words, always without punctuation and regardless of white space."""
 

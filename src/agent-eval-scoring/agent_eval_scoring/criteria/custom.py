@@ -180,8 +180,4 @@ def _finding(index: int, turn: ScoreResult, conversation: Conversation) -> TurnF
 
 
 def _rubric(rubric_id: str, score: Any, rationale: str) -> dict[str, Any]:
-    return {
-        "rubric_id": shorten(rubric_id, 100),
-        "score": number(score),
-        "rationale": shorten(rationale, _RATIONALE),
-    }
+    return {"rubric_id": shorten(rubric_id, 100), "score": number(score), "rationale": shorten(rationale, _RATIONALE)}

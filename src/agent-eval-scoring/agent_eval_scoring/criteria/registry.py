@@ -59,8 +59,7 @@ def _tool_trajectory(config: CriterionConfig) -> Criterion:
         threshold=config.bound,
         match_type=config.options.get("match_type", MatchType.EXACT),
         args=args_match(
-            ignore_args=config.options.get("ignore_args", False),
-            subset=config.options.get("args_match") == "subset",
+            ignore_args=config.options.get("ignore_args", False), subset=config.options.get("args_match") == "subset"
         ),
         rules=config.options.get("args", {}),
     )
@@ -138,10 +137,7 @@ _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
 
 
 check_complete(
-    {
-        Family.DETERMINISTIC: set(_DETERMINISTIC),
-        Family.INFORMATIONAL: {criterion.name for criterion in INFORMATIONAL},
-    }
+    {Family.DETERMINISTIC: set(_DETERMINISTIC), Family.INFORMATIONAL: {criterion.name for criterion in INFORMATIONAL}}
 )
 
 

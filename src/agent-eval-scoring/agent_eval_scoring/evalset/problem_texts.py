@@ -65,12 +65,7 @@ def render_github(problems: Sequence[Problem]) -> str:
         workflow_command(
             problem.severity.value,
             problem.message + (f"\n{problem.hint}" if problem.hint else "") + _inside(problem),
-            {
-                "file": problem.file,
-                "line": problem.line,
-                "col": problem.column,
-                "title": problem.code,
-            },
+            {"file": problem.file, "line": problem.line, "col": problem.column, "title": problem.code},
         )
         + "\n"
         for problem in ordered

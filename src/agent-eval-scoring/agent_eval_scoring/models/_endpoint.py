@@ -143,9 +143,7 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
         raise _missing_key(model, provider, owner if settings.api_key else None)
     if base_url is None and provider.name != "gemini":
         raise ModelFailure(
-            "no-credentials",
-            f"`{model}` needs a base URL.",
-            f"Set {' or '.join(provider.base_url_variables)}.",
+            "no-credentials", f"`{model}` needs a base URL.", f"Set {' or '.join(provider.base_url_variables)}."
         )
     return Endpoint(
         name=name,

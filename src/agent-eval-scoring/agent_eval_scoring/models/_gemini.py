@@ -30,15 +30,7 @@ if TYPE_CHECKING:
     from google.genai import Client, errors, types
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-_REFUSALS = {
-    "SAFETY",
-    "RECITATION",
-    "LANGUAGE",
-    "BLOCKLIST",
-    "PROHIBITED_CONTENT",
-    "SPII",
-    "MODEL_ARMOR",
-}
+_REFUSALS = {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"}
 """Finish reasons of withheld replies."""
 
 
@@ -60,9 +52,7 @@ class GeminiClient:
             config = _config(request)
         except ValidationError as error:
             raise ProviderError(
-                f"google-genai rejects judge_model_config: {_first_error(error)}",
-                kind="invalid-request",
-                sent=False,
+                f"google-genai rejects judge_model_config: {_first_error(error)}", kind="invalid-request", sent=False
             ) from error
         try:
             async with asyncio.timeout(request.timeout):
@@ -179,11 +169,7 @@ def open_gemini(endpoint: Endpoint, *, connections: int) -> GeminiClient:
         return GeminiClient(genai.Client(vertexai=True, api_key=endpoint.api_key, http_options=options))
     credentials, project = google_credentials(endpoint)
     client = genai.Client(
-        vertexai=True,
-        credentials=credentials,
-        project=project,
-        location=endpoint.location,
-        http_options=options,
+        vertexai=True, credentials=credentials, project=project, location=endpoint.location, http_options=options
     )
     return GeminiClient(client)
 

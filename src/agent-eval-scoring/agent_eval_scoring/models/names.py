@@ -93,16 +93,10 @@ PROVIDERS: Mapping[str, Provider] = {
             needs_key=False,
         ),
         Provider(
-            name="groq",
-            protocol="openai",
-            key_variables=("GROQ_API_KEY",),
-            base_url="https://api.groq.com/openai/v1",
+            name="groq", protocol="openai", key_variables=("GROQ_API_KEY",), base_url="https://api.groq.com/openai/v1"
         ),
         Provider(
-            name="mistral",
-            protocol="openai",
-            key_variables=("MISTRAL_API_KEY",),
-            base_url="https://api.mistral.ai/v1",
+            name="mistral", protocol="openai", key_variables=("MISTRAL_API_KEY",), base_url="https://api.mistral.ai/v1"
         ),
         Provider(
             name="deepseek",
@@ -117,22 +111,14 @@ PROVIDERS: Mapping[str, Provider] = {
             key_variables=("OPENROUTER_API_KEY",),
             base_url="https://openrouter.ai/api/v1",
         ),
-        Provider(
-            name="xai",
-            protocol="openai",
-            key_variables=("XAI_API_KEY",),
-            base_url="https://api.x.ai/v1",
-        ),
+        Provider(name="xai", protocol="openai", key_variables=("XAI_API_KEY",), base_url="https://api.x.ai/v1"),
     )
 }
 """By the prefix of the model name. Sources: docs.litellm.ai/docs/providers for variables and prefixes, the providers'
 documentation for URLs."""
 
 EVALUATION = Provider(
-    name="vertex_ai_evaluation",
-    protocol="vertex-eval",
-    base_url_variables=("GOOGLE_VERTEX_BASE_URL",),
-    needs_key=False,
+    name="vertex_ai_evaluation", protocol="vertex-eval", base_url_variables=("GOOGLE_VERTEX_BASE_URL",), needs_key=False
 )
 """Not in PROVIDERS: it has no models."""
 

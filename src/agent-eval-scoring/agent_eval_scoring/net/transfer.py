@@ -101,12 +101,7 @@ class Request:
 
 
 def receive(
-    session: Session,
-    request: Request,
-    *,
-    timeouts: tuple[float, float],
-    max_bytes: int,
-    expired: Callable[[], bool],
+    session: Session, request: Request, *, timeouts: tuple[float, float], max_bytes: int, expired: Callable[[], bool]
 ) -> Answer | NoAnswer:
     """Sends a request and reads the response. Does not follow redirects.
 

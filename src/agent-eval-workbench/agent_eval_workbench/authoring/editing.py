@@ -201,11 +201,7 @@ def _with_text(file: EditedFile, content: Any, text: str, role: str) -> dict[str
 
 
 def _with_steps(
-    file: EditedFile,
-    data: Mapping[str, Any],
-    subject: str,
-    calls: set[int],
-    args: Mapping[int, Mapping[str, Any]],
+    file: EditedFile, data: Mapping[str, Any], subject: str, calls: set[int], args: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """`intermediate_data`, in whatever form, without these calls (1-based) and their responses, and with these args."""
     key = spelled(data, "invocation_events")

@@ -66,10 +66,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
                 io.log(_NO_TERMINAL)
                 return 2
             tree = WorkingTree(
-                root=settings.root,
-                exclude=settings.exclude,
-                config=settings.config,
-                skip=[settings.output],
+                root=settings.root, exclude=settings.exclude, config=settings.config, skip=[settings.output]
             )
             return _accept(stored, words, arguments, io, tree)
     except UnreadableError as error:
@@ -86,10 +83,7 @@ def _accept(
     source = harmless(str(stored.path))
     cases = select_cases(stored.report, words, source) if words else _not_passed(stored.report)
     options = Options(
-        only=frozenset(arguments.only),
-        run=arguments.run,
-        calls_from=arguments.calls,
-        rescore=not arguments.no_rescore,
+        only=frozenset(arguments.only), run=arguments.run, calls_from=arguments.calls, rescore=not arguments.no_rescore
     )
     unknown = _unknown(arguments.only, cases)
     if unknown:

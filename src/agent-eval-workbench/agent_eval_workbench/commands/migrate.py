@@ -42,12 +42,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
 
 
 def migrate(
-    old: Path,
-    new: Path,
-    *,
-    initial_session: Path | None = None,
-    root: Path | None = None,
-    masker: Masker | None = None,
+    old: Path, new: Path, *, initial_session: Path | None = None, root: Path | None = None, masker: Masker | None = None
 ) -> list[Problem]:
     """Converts an eval file from either of ADK's legacy formats, a file of scenarios (`{"scenarios": [...]}`, as for
     `adk eval_set add_eval_case`), or a directory of `adk conformance record`.

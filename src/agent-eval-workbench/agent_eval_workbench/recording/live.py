@@ -333,11 +333,7 @@ class LiveSession:
 
 @contextlib.contextmanager
 def live_agent(
-    settings: Settings,
-    context: RunContext,
-    choices: AgentChoices,
-    start: SessionStart,
-    taping: Taping | None = None,
+    settings: Settings, context: RunContext, choices: AgentChoices, start: SessionStart, taping: Taping | None = None
 ) -> Iterator[LiveAgent]:
     """Starts the agent of a file; it has ended when the block is left.
 

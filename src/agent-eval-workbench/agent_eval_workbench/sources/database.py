@@ -93,10 +93,7 @@ def sessions(connection: sqlite3.Connection, file: str) -> Iterator[StoredSessio
 
 
 def _session(
-    connection: sqlite3.Connection,
-    file: str,
-    row: sqlite3.Row,
-    scoped: Mapping[tuple[str, ...], dict[str, Any]],
+    connection: sqlite3.Connection, file: str, row: sqlite3.Row, scoped: Mapping[tuple[str, ...], dict[str, Any]]
 ) -> StoredSession:
     place = Place(file=file, row=f"row {row['rowid']} of the table `sessions`")
     app_name, user_id, session_id = (_text(row, key, place) for key in ("app_name", "user_id", "id"))

@@ -8,13 +8,7 @@ from agent_eval.gate.verdict import Verdict, with_missing_parts
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline._draft import problem_reports
 from agent_eval.pipeline.features import Run
-from agent_eval.pipeline.shards.parts import (
-    PartResults,
-    Parts,
-    absent_directories,
-    read_parts,
-    unreadable_directories,
-)
+from agent_eval.pipeline.shards.parts import PartResults, Parts, absent_directories, read_parts, unreadable_directories
 from agent_eval.pipeline.shards.split import Weighed, hashes_of, partition, split_hash, units_of
 from agent_eval_agents.sources import WHOLE, is_dotenv
 from agent_eval_results import CaseReport, Origin, RunReport

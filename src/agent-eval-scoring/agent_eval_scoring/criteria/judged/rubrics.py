@@ -103,12 +103,7 @@ def rubric_question(turn: int | None, rubrics: Sequence[Rubric], draft: Draft, l
         scale=RUBRIC_SCALE,
         other_scales=scales,
         read=read_verdicts,
-        again=lambda skipped: (
-            *draft,
-            listing(skipped),
-            *grading,
-            "Give a verdict on each of them. Leave none out.",
-        ),
+        again=lambda skipped: (*draft, listing(skipped), *grading, "Give a verdict on each of them. Leave none out."),
     )
 
 

@@ -86,8 +86,4 @@ def _idle(rules: Mapping[str, Mapping[str, Any]], calls: Calls) -> Iterator[tupl
             if any(fnmatchcase(each, path) for each in known) or (rule == "ignore" and not nearby(path, known)):
                 continue
             hint = did_you_mean(path, known) if known else "Remove it."
-            yield (
-                (tool, path),
-                f"There is a rule for `{path}`, but no expected call of `{tool}` has it.",
-                hint,
-            )
+            yield ((tool, path), f"There is a rule for `{path}`, but no expected call of `{tool}` has it.", hint)

@@ -76,10 +76,7 @@ def _effect(criterion: CriterionConfig) -> str:
 
 
 def omitted_args(
-    file: EvalFile,
-    turns: Sequence[Invocation],
-    path: JsonPath,
-    builtin: Sequence[tuple[MetricSpec, CriterionConfig]],
+    file: EvalFile, turns: Sequence[Invocation], path: JsonPath, builtin: Sequence[tuple[MetricSpec, CriterionConfig]]
 ) -> Iterator[Problem]:
     """A finding for each turn with such calls.
 

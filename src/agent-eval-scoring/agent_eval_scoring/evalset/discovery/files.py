@@ -55,11 +55,7 @@ class Discovery:
 
 
 def discover(
-    root: Path,
-    targets: Sequence[str] = (),
-    *,
-    exclude: Sequence[str] = (),
-    skip: Sequence[Path] = (),
+    root: Path, targets: Sequence[str] = (), *, exclude: Sequence[str] = (), skip: Sequence[Path] = ()
 ) -> Discovery:
     """Finds eval files.
 
@@ -78,11 +74,7 @@ def discover(
     root = absolute(root)
     discovery = Discovery()
     discovery.exclude = _exclude(exclude, discovery.problems)
-    search = _Search(
-        root=root,
-        exclude=discovery.exclude,
-        skip=frozenset(absolute(path) for path in skip),
-    )
+    search = _Search(root=root, exclude=discovery.exclude, skip=frozenset(absolute(path) for path in skip))
     ids: dict[Path, list[str]] = {}
     empty: list[str] = []
     for selector in selectors_of(root, targets):
@@ -170,11 +162,7 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
         *(["Check the `exclude` patterns too."] if filtered else []),
         "To create one of a conversation with the agent: `agent-eval record evals/NAME.evalset.json`.",
     ]
-    return Problem(
-        code="no-eval-files",
-        message=f"No eval file was found in {where}.",
-        hint=" ".join(hints),
-    )
+    return Problem(code="no-eval-files", message=f"No eval file was found in {where}.", hint=" ".join(hints))
 
 
 def _resolve(
@@ -382,10 +370,7 @@ class _Search:
 
     def _absent(self, path: Path, message: str) -> Problem:
         return Problem(
-            code="not-checked-out",
-            message=message,
-            hint="Check it out, or exclude it.",
-            file=name_of(path, self.root),
+            code="not-checked-out", message=message, hint="Check it out, or exclude it.", file=name_of(path, self.root)
         )
 
     def notices(self) -> Iterator[Problem]:

@@ -140,11 +140,7 @@ def finding(text: str, offset: int, code: str, message: str, hint: str) -> Probl
     """A problem at an offset of a text; it names no file yet."""
     line_start = text.rfind("\n", 0, offset) + 1
     return Problem(
-        code=code,
-        message=message,
-        hint=hint,
-        line=text.count("\n", 0, line_start) + 1,
-        column=offset - line_start + 1,
+        code=code, message=message, hint=hint, line=text.count("\n", 0, line_start) + 1, column=offset - line_start + 1
     )
 
 
@@ -152,13 +148,7 @@ def _odd_number(text: str, parser_message: str) -> Problem:
     for match in _TOKEN.finditer(text):
         token = match.group()
         if token.lstrip("+-") in _CONSTANTS:
-            return finding(
-                text,
-                match.start(),
-                "json-constant",
-                f"`{token}` is not JSON.",
-                "Write a number, or null.",
-            )
+            return finding(text, match.start(), "json-constant", f"`{token}` is not JSON.", "Write a number, or null.")
         if token[0] != '"' and _is_too_big(token):
             return finding(
                 text,

@@ -182,43 +182,18 @@ METRICS: dict[str, MetricSpec] = {
             rubric_type="TRAJECTORY_QUALITY",
             needs_tool_calls=True,
         ),
-        MetricSpec(
-            "hallucinations_v1",
-            Family.JUDGE,
-            HallucinationsCriterion,
-            needs_tool_calls=True,
-        ),
+        MetricSpec("hallucinations_v1", Family.JUDGE, HallucinationsCriterion, needs_tool_calls=True),
         MetricSpec(
             "per_turn_user_simulator_quality_v1", Family.JUDGE, LlmBackedUserSimulatorCriterion, needs_scenario=True
         ),
         MetricSpec("multi_turn_task_success_v1", Family.JUDGE, ServiceBackedCriterion),
-        MetricSpec(
-            "multi_turn_trajectory_quality_v1",
-            Family.JUDGE,
-            ServiceBackedCriterion,
-            needs_tool_calls=True,
-        ),
-        MetricSpec(
-            "multi_turn_tool_use_quality_v1",
-            Family.JUDGE,
-            ServiceBackedCriterion,
-            needs_tool_calls=True,
-        ),
+        MetricSpec("multi_turn_trajectory_quality_v1", Family.JUDGE, ServiceBackedCriterion, needs_tool_calls=True),
+        MetricSpec("multi_turn_tool_use_quality_v1", Family.JUDGE, ServiceBackedCriterion, needs_tool_calls=True),
         MetricSpec(
             "judge_prompt", Family.JUDGE, JudgePromptCriterion, low=-math.inf, high=math.inf, source="agent-eval"
         ),
-        MetricSpec(
-            "tool_call_count_v1",
-            Family.INFORMATIONAL,
-            high=math.inf,
-            needs_tool_calls=True,
-        ),
-        MetricSpec(
-            "inference_call_count_v1",
-            Family.INFORMATIONAL,
-            high=math.inf,
-            needs_tool_calls=True,
-        ),
+        MetricSpec("tool_call_count_v1", Family.INFORMATIONAL, high=math.inf, needs_tool_calls=True),
+        MetricSpec("inference_call_count_v1", Family.INFORMATIONAL, high=math.inf, needs_tool_calls=True),
         MetricSpec("token_usage_v1", Family.INFORMATIONAL, high=math.inf),
         MetricSpec("invocation_duration_v1", Family.INFORMATIONAL, high=math.inf),
     )

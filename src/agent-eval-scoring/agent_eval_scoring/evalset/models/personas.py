@@ -195,13 +195,7 @@ PERSONAS: Mapping[str, UserPersona] = {
         UserPersona(
             id="EVALUATOR",
             description="Finds out whether the agent can help to reach the goals of the plan.",
-            behaviors=[
-                _ADVANCE_BY_DETAIL,
-                _ANSWERS_RELEVANT,
-                _ENDS_AT_FAILURE,
-                _DOES_NOT_CORRECT,
-                _CONVERSATIONAL,
-            ],
+            behaviors=[_ADVANCE_BY_DETAIL, _ANSWERS_RELEVANT, _ENDS_AT_FAILURE, _DOES_NOT_CORRECT, _CONVERSATIONAL],
         ),
     )
 }

@@ -81,10 +81,7 @@ class ConversationScenario(WireModel):
     starting_prompt: str
     conversation_plan: str
     user_persona: (
-        Annotated[
-            Annotated[UserPersona, Tag("inline")] | Annotated[str, Tag("id")],
-            Discriminator(_persona_form),
-        ]
+        Annotated[Annotated[UserPersona, Tag("inline")] | Annotated[str, Tag("id")], Discriminator(_persona_form)]
         | None
     ) = None
     """Inline, or one of PERSONA_IDS."""

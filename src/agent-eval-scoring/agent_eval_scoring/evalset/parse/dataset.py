@@ -19,13 +19,7 @@ from agent_eval_scoring.core.invocation import IntermediateData, Invocation
 from agent_eval_scoring.core.problem import Problem, has_error
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.json import Document, JsonPath
-from agent_eval_scoring.evalset.models import (
-    ConversationScenario,
-    EvalCase,
-    EvalSet,
-    SeededEvent,
-    SessionInput,
-)
+from agent_eval_scoring.evalset.models import ConversationScenario, EvalCase, EvalSet, SeededEvent, SessionInput
 from agent_eval_scoring.evalset.models.dataset import Dataset, DatasetCase, DatasetEvent
 from agent_eval_scoring.evalset.parse.legacy import Converted
 from agent_eval_scoring.evalset.parse.shape import shape_problems
