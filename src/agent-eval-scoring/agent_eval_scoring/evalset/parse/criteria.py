@@ -117,8 +117,8 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
 
 _OF_VERTEX = '`tool_trajectory_avg_score` with `"match_type": "{}"`'
 _ELSEWHERE: Mapping[str, str] = {
-    "tool_trajectory_score": "`tool_trajectory_partial`",
-    "response_match_config": "`response_similarity`, which takes its fields",
+    "tool_trajectory_score": "`tool_trajectory_partial`, or `adk_rust_tool_trajectory` with adk-rust's numbers",
+    "response_match_config": "`response_similarity`, or `adk_rust_response_similarity`, which take its fields",
     "semantic_match_score": "`final_response_match_v2`",
     "rubric_quality_score": "`rubric_based_final_response_quality_v1`",
     "safety_score": "`safety_v1`",
