@@ -73,6 +73,9 @@ def test_judge_prompt__what_there_is_no_score_for() -> None:
         "case-value-missing",
         "The prompt has {reference}, which this case lacks",
     )
+    mute = rated(1)
+    assert scored(own(mute, samples=1), conversation([turn(answer=None)], [turn()])).passed is False
+    assert "response:\n<data-" in mute.requests[0].prompt and "(no text)" in mute.requests[0].prompt
     silent = refused(own(rated(failure("malformed")), samples=2), conversation([turn()]))
     assert silent.code == "judge-malformed"
     assert refused(own(rated(failure("budget"))), conversation([turn()])).code == "budget"

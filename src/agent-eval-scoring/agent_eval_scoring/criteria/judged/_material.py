@@ -254,7 +254,9 @@ def values_of(conversation: Conversation) -> dict[str, str]:
         values["agent_data"] = dialogue(conversation.actual)
     if scenario := conversation.case.conversation_scenario:
         contents["prompt"] = Content(role="user", parts=[{"text": scenario.starting_prompt}])
-    return values | {name: text_of(content) for name, content in contents.items()}
+    said = {name: text_of(content) for name, content in contents.items()}
+    # An agent that says nothing is judged for it; an expectation that is missing is no text to compare with.
+    return values | said | {name: said[name] or NO_TEXT for name in ("prompt", "response")}
 
 
 def _text_or_json(value: Any) -> str:
