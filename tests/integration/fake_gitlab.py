@@ -14,6 +14,7 @@ import io
 import json
 import re
 import zipfile
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -159,6 +160,9 @@ class FakeGitLab:
         self.requests.append(request)
         url = urlsplit(request.path)
         if self.git is not None and url.path.startswith(f"/{self.path}.git/"):
+            name, _, secret = b64decode(request.headers.get("authorization", "")[6:]).decode().partition(":")
+            if name and secret != self.token:  # Wrong credentials are refused for public projects, too.
+                return Reply(401, headers={"WWW-Authenticate": 'Basic realm="GitLab"'})
             file = self.git.root / url.path.removeprefix(f"/{self.path}.git/")
             return Reply(200, file.read_bytes(), {"Content-Type": "text/plain"}) if file.is_file() else Reply(404)
         path = url.path.removeprefix("/api/v4")

@@ -399,3 +399,23 @@ def test_origin__names_files_that_are_tested_otherwise_than_committed(tmp_path: 
     assert detect_ci_context(below, ENVIRON)[0].origin.uncommitted == ["c.py", "/a.py"]
     job = pull_request(repo, github, head=repo.head, base=repo.head)
     assert surveyed(repo, job)[0].origin.uncommitted == ["a.py", "sub/c.py"], "steps of a job leave new files"
+
+
+@pytest.mark.parametrize(("value", "token"), [("", None), ("glpat-1", "glpat-1")])
+def test_remote__a_variable_without_a_value_is_no_token(value: str, token: str | None, tmp_path: Path) -> None:
+    """GitLab refuses wrong credentials for public projects, too. A project may define the variable so for forks."""
+    repo = new_repo(tmp_path)
+    base = repo.commit({"a": "1"})
+    environ = {
+        **{"CI": "true", "GITLAB_CI": "true", "CI_PIPELINE_SOURCE": "merge_request_event", "GITLAB_TOKEN": value},
+        **{"CI_API_V4_URL": "http://127.0.0.1:9/api/v4", "CI_SERVER_URL": "http://127.0.0.1:9", "CI_PIPELINE_ID": "1"},
+        **{"CI_PROJECT_ID": "9", "CI_PROJECT_PATH": "fork/p", "CI_PROJECT_DIR": str(tmp_path), "CI_COMMIT_SHA": base},
+        **{"CI_DEFAULT_BRANCH": "main", "CI_JOB_ID": "2", "CI_JOB_NAME": "evals", "CI_MERGE_REQUEST_IID": "7"},
+        **{"CI_MERGE_REQUEST_PROJECT_ID": "42", "CI_MERGE_REQUEST_PROJECT_PATH": "g/p"},
+        **{"CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "9", "CI_MERGE_REQUEST_SOURCE_PROJECT_PATH": "fork/p"},
+        **{"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main", "CI_MERGE_REQUEST_DIFF_BASE_SHA": base},
+        **{"CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "x", "CI_MERGE_REQUEST_REF_PATH": "refs/merge-requests/7/head"},
+        **{"CI_MERGE_REQUEST_PROJECT_URL": "http://127.0.0.1:9/g/p", "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": base},
+    }
+    ci, _ = surveyed(repo, environ)
+    assert (ci.remote.url, ci.remote.token) == ("http://127.0.0.1:9/g/p.git", token)

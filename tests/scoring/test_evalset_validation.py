@@ -547,7 +547,12 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "rubric_levels": {"a": [{"score": 0.0, "text": "no"}, {"score": 1.0, "text": "yes"}]},
     "evaluate_intermediate_nl_responses": True,
     "stop_signal": "bye",
-    **{"only_context": True, "prompt_template": "Rate {response}.", "system_instruction": "Be strict."},
+    **{
+        "only_context": True,
+        "prompt_template": "Rate {response}.",
+        "system_instruction": "Be strict.",
+        "scale": [1.0, 5.0],
+    },
     "backend": "vertex",
     **{"names": True, "states": True, "negation": True, "extra": "forbid"},
 }
@@ -569,6 +574,8 @@ def camel(value: Any) -> Any:
 def test_config__every_option_of_a_criterion_has_two_spellings(metric: str) -> None:
     """And each of them is read: what is written differs from all defaults."""
     fields = {name: OTHER_THAN_DEFAULT[name] for name in CRITERION_MODELS[metric].model_fields}
+    if metric == "judge_prompt":
+        fields["direction"] = "lower"
 
     snake, snake_problems = parse({"criteria": {metric: fields}})
     camels, camel_problems = parse({"criteria": {metric: camel(fields)}})

@@ -9,9 +9,7 @@ from golden_files import check
 from judged_samples import ScriptedModel, conversation, failure, judged, refused, scored, turn
 
 from agent_eval_scoring.core.prompt_fence import fenced
-from agent_eval_scoring.criteria import judge_of
 from agent_eval_scoring.criteria.judged.building import judge_calls
-from agent_eval_scoring.evalset.models import CriterionConfig
 from agent_eval_scoring.evalset.models.dataset import DatasetCase
 from agent_eval_scoring.models.protocol import ModelRequest
 
@@ -82,18 +80,14 @@ def test_judge_prompt__what_there_is_no_score_for() -> None:
     partly = scored(own(rated(failure("unavailable"), 4), samples=2), conversation([turn()]))
     assert partly.score == 4.0
     assert refused(own(rated(float("nan")), samples=1), conversation([turn()])).code == "no-verdict"
+    assert refused(own(rated(1e308), samples=1, scale=[1, 5]), conversation([turn()])).code == "no-verdict"
+    assert scored(own(rated(95, 5), samples=2, scale=[1, 5]), conversation([turn()])).score == 5.0
 
 
 @pytest.mark.parametrize(("score", "passed"), [(0.5, True), (1.5, False)])
 def test_judge_prompt__lower_can_be_better(score: float, passed: bool) -> None:
-    from agent_eval_scoring.criteria.judged import Judge, build_judged
-
-    options = {"prompt_template": "How rude is {response}?"}
-    config = CriterionConfig(metric="judge_prompt", threshold=1.0, direction="lower", options=options)
-    criterion = build_judged(config, Judge(model=rated(score), default_model="m"))
-    result = scored(criterion, conversation([turn()]))
+    result = scored(own(rated(score), threshold=1.0, direction="lower"), conversation([turn()]))
     assert (result.passed, len(result.findings)) == (passed, not passed)
-    assert judge_of(config) is not None
 
 
 def test_hallucinations__only_against_the_context_of_the_case() -> None:

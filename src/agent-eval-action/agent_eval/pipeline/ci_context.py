@@ -132,7 +132,8 @@ def detect_ci_context(
         allow_unsafe_pull_request_target=settings.allow_pull_request_target,
         base_branches=settings.base_branches,
     )
-    token = environ.get(host.token_variable) if host.token_variable else settings.github_token
+    # A project may define the variable without a value, e.g. for forks: then it is as if there was none.
+    token = environ.get(host.token_variable) or None if host.token_variable else settings.github_token
     git: Git | GitError
     head = None
     try:

@@ -47,6 +47,8 @@ class JudgePrompt:
     options: Options
     template: str
     system: str = ""
+    scale: tuple[float, float] = (-math.inf, math.inf)
+    """The lowest and the highest score that counts."""
     direction: Literal["higher", "lower", "none"] = "higher"
 
     async def score(self, conversation: Conversation) -> Result:
@@ -104,8 +106,9 @@ class JudgePrompt:
         except ModelFailure as failure:
             return Vote(sample=sample, verdict=None, score=None, rationale=failure.message, failure=CODES[failure.kind])
         score = float(value["score"])
-        if not math.isfinite(score):
-            return Vote(sample=sample, verdict=None, score=None, rationale="the judge's score is no finite number")
+        if not math.isfinite(score) or not self.scale[0] <= score <= self.scale[1]:
+            why = f"the judge's score {score:g} is not on the scale"
+            return Vote(sample=sample, verdict=None, score=None, rationale=why)
         return Vote(sample=sample, verdict=f"{score:g}", score=score, rationale=value["explanation"])
 
 

@@ -5,6 +5,7 @@ Importing this module fails if one of evalset/models/criteria.py has none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -71,6 +72,7 @@ def _prompt(config: CriterionConfig, judge: Judge) -> Criterion:
         options=judge.options(config),
         template=config.options["prompt_template"],
         system=config.options.get("system_instruction", ""),
+        scale=tuple(config.options.get("scale") or (-math.inf, math.inf)),
         direction=config.direction,
     )
 

@@ -269,6 +269,10 @@ class JudgePromptCriterion(LlmAsAJudgeCriterion):
     """The task, with `{response}` or `{agent_data}`, and at will `{prompt}`, `{reference}`, `{context}`."""
     system_instruction: str = ""
     """Put before the task."""
+    scale: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
+    """The lowest and the highest score that counts; a vote outside is none. Default: any number."""
+    direction: Literal["higher", "lower"] = "higher"
+    """Which scores are better."""
 
 
 class ServiceBackedCriterion(LlmAsAJudgeCriterion):

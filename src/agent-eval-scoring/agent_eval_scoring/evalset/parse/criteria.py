@@ -33,7 +33,11 @@ _THRESHOLD = TypeAdapter(float)
 def criterion(metric: str, model: BaseCriterion) -> CriterionConfig:
     """A criterion with all fields of its object form, including defaults and unknown fields."""
     options = {name: getattr(model, name) for name in keys_of(type(model)) if name != "threshold"}
-    return CriterionConfig(metric=metric, threshold=model.threshold, options={**(model.model_extra or {}), **options})
+    more: dict[str, Any] = {}
+    if metric == "judge_prompt":
+        more["direction"] = options.pop("direction")
+    options = {**(model.model_extra or {}), **options}
+    return CriterionConfig(metric=metric, threshold=model.threshold, options=options, **more)
 
 
 def read_criteria(document: Document, skip: Collection[str] = ()) -> tuple[list[CriterionConfig], list[Problem]]:
