@@ -67,10 +67,7 @@ def test_judge_prompt__one_question_about_the_last_of_several_turns() -> None:
 
 def test_judge_prompt__what_there_is_no_score_for() -> None:
     lacking = refused(own(rated(5)), conversation([turn()], [turn(answer=None)]))
-    assert (lacking.code, lacking.reason.message) == (
-        "case-value-missing",
-        "The prompt has {reference}, which this case lacks",
-    )
+    assert (lacking.code, lacking.facts) == ("case-value-missing", {"subject": "reference"})
     mute = rated(1)
     assert scored(own(mute, samples=1), conversation([turn(answer=None)], [turn()])).passed is False
     assert "response:\n<data-" in mute.requests[0].prompt and "(no text)" in mute.requests[0].prompt

@@ -27,7 +27,7 @@ _OF_THE_CASE = frozenset(
     {
         *("needs-reference", "no-reference-text", "no-facts", "needs-scenario", "persona-template-failed"),
         *("no-rubrics", "duplicate-rubric", "too-long", "too-deep", "calls-not-visible", "state-not-visible"),
-        *("inner-calls-not-visible", "responses-not-visible"),
+        *("inner-calls-not-visible", "responses-not-visible", "case-value-missing"),
     }
 )
 """Why a metric has no score that another run would not have either."""

@@ -87,6 +87,10 @@ def no_reference_text(turn: int) -> str:
     return f"turn {turn} has no expected text to compare the answer with; add its `final_response`"
 
 
+def case_value_missing(subject: str) -> str:
+    return f"the case has no `{subject}`, which the judge is to read; add it, or leave it out of the question"
+
+
 def no_facts() -> str:
     return "the expected answers have no facts to look for"
 

@@ -204,9 +204,7 @@ class Hallucinations:
             return NotEvaluated.of("turn-count", expected=len(conversation.expected), count=len(turns))
         only = values_of(conversation).get("context", "") if self.only_context else None
         if only == "":
-            return NotEvaluated(
-                code="case-value-missing", message="The case has no `context` to check the answer against"
-            )
+            return NotEvaluated.of("case-value-missing", subject="context")
         panel = Panel(self.judge, self.options, self.name, conversation)
         steps = [
             (turn, step)

@@ -58,8 +58,7 @@ class JudgePrompt:
         values = values_of(conversation)
         names = dict.fromkeys(name for name in _PLACEHOLDER.findall(self.template) if name in {*PROMPT_VALUES, *values})
         if missing := [name for name in names if not values.get(name)]:
-            message = f"The prompt has {{{missing[0]}}}, which this case lacks"
-            return NotEvaluated(code="case-value-missing", message=message)
+            return NotEvaluated.of("case-value-missing", subject=missing[0])
         panel = Panel(self.judge, self.options, self.name, conversation)
         draft = tuple(_draft(self.system, self.template, {name: values[name] for name in names}))
         try:
