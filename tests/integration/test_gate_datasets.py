@@ -10,6 +10,7 @@ import host_forks
 import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python
 from adk_harness import request, running
+from base_repos import new_repo
 from dataset_samples import CALL, FOLDER, HISTORY, POOL, asked, event, project, talked
 from fake_gemini import Answer, FakeGemini, GenerateRequest
 from gate_runs import Done, Repository
@@ -125,6 +126,51 @@ def test_run__a_judge_with_a_prompt_of_the_project(repository: Repository) -> No
     runs = [run for case in by_case.values() for metric in case.metrics for run in metric.runs]
     assert {vote.rationale for run in runs for verdict in run.verdicts for vote in verdict.votes} == {"so it is"}
     assert "tone 3.00: 3 (2:0): so it is" in done.out and "rude 1.00 (needs at most 1.00)" in done.out
+
+
+def test_judge_prompt__its_replies_are_recorded_and_replayed(repository: Repository) -> None:
+    """Without a judge at hand; another prompt is another question, which the tape can't answer."""
+    repository.agent("cinema", "dice")
+    pool = [{"name": "tone", "prompt_template": "Rate {response}", "judge_model_sampling_count": 2, "threshold": 4}]
+    of_agents_cli(repository, config={"metrics_to_run": ["tone"], "custom_metrics": pool})
+    environment = {"AGENT_EVAL_JUDGE_API_KEY": "a-key-of-the-judge"}
+    with FakeGemini(lambda request: Answer.text(json.dumps({"explanation": "so", "score": 5}))) as server:
+        url = ("--judge-base-url", server.url)
+        repository.gate("run", "--record", "all", *url, environment=environment, code=0)
+    replayed = repository.gate("run", "--replay", "all", *url, environment=environment, code=0)
+    assert {case.replayed for case in replayed.report.cases} == {True}
+    assert {metric.score for case in replayed.report.cases for metric in case.metrics if metric.name == "tone"} == {5.0}
+    pool[0]["prompt_template"] = "Rate it: {response}"
+    of_agents_cli(repository, config={"metrics_to_run": ["tone"], "custom_metrics": pool})
+    done = repository.gate("run", "--replay", "all", *url, environment=environment, code=3)
+    assert "No reply of `gemini-2.5-flash` to this question is recorded" in done.out
+
+
+@pytest.mark.parametrize(
+    ("direction", "score", "worse"), [("lower", 5, True), ("lower", 1, False), ("higher", 1, True)]
+)
+def test_judge_prompt__without_a_threshold_it_is_compared_in_its_direction(
+    direction: str, score: int, worse: bool, repository: Repository
+) -> None:
+    repository.agent("cinema", "dice")
+    pool = [{"name": "tone", "prompt_template": "Rate {response}", "direction": direction}]
+    cases = {"eval_cases": [asked(f"c{number}", "Are you open?") for number in range(6)]}
+    of_agents_cli(repository, dataset=cases, config={"metrics_to_run": ["tone"], "custom_metrics": pool})
+    scores = iter([3] * 6)
+
+    def judge(request: GenerateRequest) -> Answer:
+        return Answer.text(json.dumps({"explanation": "so", "score": next(scores, score)}))
+
+    environment = {"AGENT_EVAL_JUDGE_API_KEY": "a-key-of-the-judge"}
+    with FakeGemini(judge) as server:
+        url = ("--judge-base-url", server.url)
+        repo = new_repo(repository.root)
+        repository.gate("run", *url, "--output-dir", "base", environment=environment, code=0)
+        repo.git("add", "-A")
+        repo.git("commit", "-qm", "base")
+        against = ("--baseline", "file:base/results.json", "--base-ref", "HEAD", "--gate", "regressions")
+        done = repository.gate("run", *url, *against, environment=environment)
+    assert ("suspected regression: tone" in done.out) == worse, "the fresh runs of both sides have the new score"
 
 
 SAID = [
