@@ -133,7 +133,7 @@ def test_judge_prompt__its_replies_are_recorded_and_replayed(repository: Reposit
     repository.agent("cinema", "dice")
     pool = [{"name": "tone", "prompt_template": "Rate {response}", "judge_model_sampling_count": 2, "threshold": 4}]
     of_agents_cli(repository, config={"metrics_to_run": ["tone"], "custom_metrics": pool})
-    environment = {"AGENT_EVAL_JUDGE_API_KEY": "a-key-of-the-judge"}
+    environment = {"AGENT_EVAL_JUDGE_API_KEY": "a-key-of-the-judge", "CI": ""}
     with FakeGemini(lambda request: Answer.text(json.dumps({"explanation": "so", "score": 5}))) as server:
         url = ("--judge-base-url", server.url)
         repository.gate("run", "--record", "all", *url, environment=environment, code=0)
