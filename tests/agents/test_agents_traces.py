@@ -157,7 +157,18 @@ TRACES: dict[str, list[dict[str, Any]]] = {
     ],
     # Turns and conversations.
     "no session: each trace is a conversation": [
-        *chat([ASK], [ANSWER]), *traced("t2", chat(HISTORY, [ANSWER], start=9)),
+        *chat([ASK], [ANSWER]), *traced("t2", chat([ASK], [ANSWER], start=9)),
+    ],
+    "no session: a model that is given the earlier turn goes on with it": [
+        *chat([ASK], [ANSWER]), *traced("t2", chat([*HISTORY], [ANSWER], start=9)),
+        *traced("t3", chat([*HISTORY, ANSWER, said("user", "Bonn?")], [ANSWER], start=12)),
+    ],
+    "no session: two runs of a conversation at once": [
+        *chat([ASK], [ANSWER]), *traced("t2", chat([ASK], [ANSWER], start=2)),
+        *traced("t3", chat(HISTORY, [ANSWER], start=9)), *traced("t4", chat(HISTORY, [ANSWER], start=10)),
+    ],
+    "no session: another answer is another conversation": [
+        *chat([ASK], [said("assistant", "Cold.")]), *traced("t2", chat(HISTORY, [ANSWER], start=9)),
     ],
     "a trace a turn, one session": [
         *session("s", chat([ASK], [ANSWER])), *session("s", traced("t2", chat(HISTORY, [ANSWER], start=9))),

@@ -25,9 +25,13 @@ FRAMEWORKS: dict[str, tuple[str, list[str], list[str], dict[str, str]]] = {
         {},
     ),
     "OpenAI Agents": ("openai_agents", ["openai-agents==0.24.0", f"{OPENINFERENCE}-openai-agents==2.6.0"], [], {}),
+    "OpenAI Agents, without a session": (
+        "openai_agents", ["openai-agents==0.24.0", f"{OPENINFERENCE}-openai-agents==2.6.0"], ["no-session"], {},
+    ),
     "Pydantic AI": ("pydantic_ai", ["pydantic-ai-slim==2.68.0"], [], {}),
     "Pydantic AI, version 2": ("pydantic_ai", ["pydantic-ai-slim==2.68.0"], ["2"], {}),
     "Strands": ("strands", ["strands-agents[otel]==1.62.0"], [], {}),
+    "Strands, without a session": ("strands", ["strands-agents[otel]==1.62.0"], ["no-session"], {}),
     "Strands, latest conventions": ("strands", ["strands-agents[otel]==1.62.0"], [], LATEST),
     "google-adk": ("adk", ["google-adk==2.13.0"], [], CAPTURE),
     "google-adk, OpenInference": (

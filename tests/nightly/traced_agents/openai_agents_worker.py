@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
+import sys
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import talks
@@ -68,7 +69,7 @@ async def main() -> None:
     for name, messages in talks.TALKS.items():
         session = SQLiteSession(name)
         for text in messages:
-            with suppress(talks.Failure), using_session(name):
+            with suppress(talks.Failure), nullcontext() if "no-session" in sys.argv else using_session(name):
                 await Runner.run(agent, text, session=session)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -68,7 +69,7 @@ for name, messages in talks.TALKS.items():
         system_prompt=talks.INSTRUCTION,
         name="weather",
         callback_handler=None,
-        trace_attributes={"session.id": name},
+        trace_attributes={} if "no-session" in sys.argv else {"session.id": name},
     )
     for text in messages:
         with suppress(talks.Failure):

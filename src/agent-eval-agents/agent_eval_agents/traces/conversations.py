@@ -9,7 +9,17 @@ from dataclasses import dataclass, replace
 from agent_eval_agents.traces.messages import Message, inputs, last_user
 from agent_eval_agents.traces.place import Place, UnusableConversation
 from agent_eval_agents.traces.spans import Span, above
-from agent_eval_agents.traces.turns import SpanTurn, error_of, is_model, is_of_agent, is_tool, opens_turn, read_turn
+from agent_eval_agents.traces.turns import (
+    SpanTurn,
+    answer_of,
+    asked,
+    error_of,
+    is_model,
+    is_of_agent,
+    is_tool,
+    opens_turn,
+    read_turn,
+)
 from agent_eval_scoring.core.invocation import Invocation
 
 SESSION = (
@@ -70,7 +80,8 @@ class TracedConversation:
 def conversations_of(spans: Iterable[Span]) -> list[TracedConversation]:
     """The conversations of all traces by the start of their first turn.
 
-    Spans of other software, e.g. of a web server, are not a turn. A trace without a session id is a conversation.
+    Spans of other software, e.g. of a web server, are not a turn. A trace without a session id is a conversation, or
+    goes on with an earlier one whose messages and last answer its first model call is given.
 
     Raises:
         UnusableConversation: The messages of a span can't be read.
@@ -81,8 +92,16 @@ def conversations_of(spans: Iterable[Span]) -> list[TracedConversation]:
     turns = [turn for trace in traces.values() for turn in _turns(trace)]
     turns.sort(key=lambda turn: turn.root.start)
     sessions: dict[str, list[SpanTurn]] = {}
+    ends: dict[tuple[str, ...], list[str]] = {}  # Conversations without an id, by their texts as a next turn has them.
     for turn in turns:
-        sessions.setdefault(_attribute(turn, SESSION) or turn.root.trace_id, []).append(turn)
+        session_id = _attribute(turn, SESSION)
+        if session_id is None:
+            before, (text, answer) = _history(turn), _texts(turn)
+            # Of several with equal texts the last one: repeated runs come one after the other more often than at once.
+            session_id = ends[before].pop() if ends.get(before) else turn.root.trace_id
+            if text and answer:
+                ends.setdefault((*before[:-1], text.strip(), answer.strip()), []).append(session_id)
+        sessions.setdefault(session_id, []).append(turn)
     return [
         TracedConversation(
             session_id=session_id,
@@ -91,6 +110,16 @@ def conversations_of(spans: Iterable[Span]) -> list[TracedConversation]:
         )
         for session_id, its_turns in sessions.items()
     ]
+
+
+def _history(turn: SpanTurn) -> tuple[str, ...]:
+    """What the user said before this turn and the last answer to it, as its first model call is given them."""
+    said = next((messages for span in turn.spans if is_model(span) and (messages := _said(span))), [])
+    users = [index for index, message in enumerate(said) if message.role == "user" and message.text.strip()]
+    if len(users) < 2:
+        return ()
+    answers = [message.text for message in said[: users[-1]] if message.role == "assistant" and message.text.strip()]
+    return *(said[index].text.strip() for index in users[:-1]), *(answer.strip() for answer in answers[-1:])
 
 
 def _attribute(turn: SpanTurn, keys: Sequence[str]) -> str | None:
@@ -160,6 +189,13 @@ def _split(turn: SpanTurn) -> list[SpanTurn]:
         inside = (span for span in turn.spans if start <= span.start and (end is None or span.start < end))
         parts.append(_turn(root, [span for span in inside if span.span_id != root.span_id]))
     return parts
+
+
+def _texts(turn: SpanTurn) -> tuple[str, str]:
+    """What the user said and the answer; "" if they can't be read, which its turn says."""
+    with suppress(UnusableConversation):
+        return asked(turn), answer_of(turn)
+    return "", ""
 
 
 def _said(span: Span) -> list[Message]:

@@ -163,17 +163,18 @@ def error_of(turn: SpanTurn) -> tuple[str, str] | None:
     """
     outside = [span for span in turn.spans if not is_tool(span) and span.error is not None]
     failed = turn.root if turn.root.error is not None else outside[0] if outside else None
-    if failed is None or (failed is not turn.root and _has_answer(turn)):
+    if failed is None or (failed is not turn.root and answer_of(turn)):
         return None
     raised = next((item for name, item in failed.events if name == "exception"), {})
     name = str(raised.get("exception.type") or failed.text("error.type") or "").rpartition(".")[2]
     return name, str(raised.get("exception.message") or failed.error or name or "the turn failed")
 
 
-def _has_answer(turn: SpanTurn) -> bool:
+def answer_of(turn: SpanTurn) -> str:
+    """The text that ended the turn; "" if it ended without one, e.g. by an exception."""
     models = [span for span in turn.spans if is_model(span)]
     said = [message for span in models[-1:] for message in outputs(span)] + root_output(turn.root)
-    return any(_answers(message) for message in said)
+    return next((message.text for message in said if _answers(message)), "")
 
 
 def _models(turn: SpanTurn) -> list[_Model]:
