@@ -182,7 +182,9 @@ def dangling(root: Path) -> Path:
     make(root, ["ok.test.json", "evals/ok.test.json"])
     links = {"home.test.json": "none", "evals/shared": "../../elsewhere", "loop.test.json": "loop.test.json"}
     links |= {"docs": "build/docs", "a": "b", "b": "a", ".#ok.test.json": "user@host.1"}
+    links |= {"retrieval": "gone", ".agents/skills/evals": "/home/me/evals"}
     for name, target in links.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).symlink_to(target)
     return root
 

@@ -180,3 +180,25 @@ def test_instance_of__what_agents_cli_gives_a_metric(name: str) -> None:
         if case.conversation is not None:
             turn = to_invocation(said, case.conversation[0].user_content, TurnFacts())
             assert instance_of(Conversation(case=case, actual=[turn], expected=case.conversation)) == instance
+
+
+def test_load_suite__datasets_with_the_keys_of_other_formats(tmp_path: Path) -> None:
+    """As public repositories write them: a set's id beside agents-cli's cases, and texts without a content."""
+    turns = [{"events": [{"author": "user", "text": "Hi"}]}]
+    cases = [{"eval_case_id": "hi", "agent_data": {"turns": turns}, "expected": {"action": "allow"}}]
+    suite = load_suite(project(tmp_path, dataset={"eval_set_id": "a", "description": "b", "eval_cases": cases}))
+    assert [(problem.code, problem.hint) for problem in suite.errors] == [
+        ("unknown-key", "Remove it: agents-cli refuses it, too."),
+        ("unknown-key", "Remove it: agents-cli refuses it, too."),
+        (
+            "unknown-key",
+            'An event has an `author`, and `content`, {"parts": [{"text": "..."}]}, or `state_delta`.',
+        ),
+    ]
+
+
+def test_load_suite__a_config_of_another_tool(tmp_path: Path) -> None:
+    suite = load_suite(project(tmp_path, config={"dataset": "a.json", "criteria": [{"metric": "llm_judge"}]}))
+    assert codes(suite.errors) == ["no-criteria"]
+    assert suite.errors[0].hint is not None
+    assert suite.errors[0].hint.endswith("agents-cli does not read `dataset`, `criteria`.")

@@ -308,7 +308,7 @@ def model_uses(files: Sequence[LoadedFile], judge_model: str | None) -> list[Mod
             model=judge.model,
             config=judge.config,
             case_id=f"{file.path}:{case.eval_id}",
-            purpose=config.metric,
+            purpose=config.name,
             file=file.config.source,
         )
         for file in files

@@ -1,5 +1,5 @@
-"""What the gate makes of each case and of a run, decided once (`gate.outcome`): every text prints it, and results.json
-has it.
+"""What the gate makes of each case and of a run, decided once in `agent_eval_results.outcome`: every text prints
+it, and results.json has it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The decision and its cause in one sentence, the same in every text: console, summary, comment, JUnit.
 
-On a pull request it is about the merge, elsewhere about the run. Each code of `gate.outcome` is a row or a function
-here.
+On a pull request it is about the merge, elsewhere about the run. Each code of `agent_eval_results.outcome` is a row or
+a function here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What to do next: one or two sentences with the places to look at, the same in comment, summary, page and terminal.
 
-Each code of `gate.outcome` is a row or a function here.
+Each code of `agent_eval_results.outcome` is a row or a function here.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -277,12 +278,18 @@ def _json_files(directory: Path, skip: frozenset[Path]) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(".json"))
 
 
+_BARE_CASES = re.compile(r'\s*(?:\[\s*)?\{\s*"eval_?[iI]d"')
+"""The beginning of a single case, or of a list of them, which ADK does not read."""
+
+
 def advice(path: Path, them: str) -> str:
     """What to do, so that an eval file is found."""
-    if is_dataset_text(read_regular(path, MAX_SETTINGS).decode("utf-8", "replace")):
+    text = read_regular(path, MAX_SETTINGS).decode("utf-8", "replace")
+    if is_dataset_text(text):
         return f"For agents-cli's datasets, move {them} below `{'/'.join(DATASETS)}/`, name the path"
     name = unbroken(harmless(path.name.partition(".")[0])) or "cases"
-    return f"Rename {them}, e.g. to `{name}{SUFFIXES[1]}`"
+    wrap = ', and write {"eval_set_id": "...", "eval_cases": [...]} around its cases' if _BARE_CASES.match(text) else ""
+    return f"Rename {them}, e.g. to `{name}{SUFFIXES[1]}`{wrap}"
 
 
 def looks_like_evals(path: Path) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from agent_eval_scoring.core.files import MAX_TEXT, read_regular
 from agent_eval_scoring.core.patterns import PathPatterns, glob
@@ -27,6 +28,8 @@ from agent_eval_scoring.evalset.paths import absolute, dangling_link, is_utf8, n
 
 _MOST_LOOKED_AT = 200
 """JSON files beside eval files that are read for being misnamed ones."""
+_EVALS = re.compile(r"(?<![a-z])eval(?:s|sets?|uations?)?(?![a-z])")
+"""A word for evals in a path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,9 +310,13 @@ class _Search:
         return self.exclude.match(name_of(path, self.root), folder=folder)
 
     def _may_hold_evals(self, path: Path) -> bool:
-        """Whether a broken link or missing submodule probably contains eval files, by its path and target."""
-        target = os.readlink(path) if path.is_symlink() else ""  # noqa: PTH115
-        return path.suffix in {"", ".json"} and "eval" in f"{name_of(path, self.root)} {target}".casefold()
+        """Whether a broken link or missing submodule probably contains eval files, by its path and target.
+
+        Not by `retrieval` or `lighteval`, nor below `.agents` and the like, where tools keep skills.
+        """
+        target, name = os.readlink(path) if path.is_symlink() else "", name_of(path, self.root)  # noqa: PTH115
+        is_hidden = any(part.startswith(".") for part in PurePath(name).parts)
+        return path.suffix in {"", ".json"} and not is_hidden and bool(_EVALS.search(f"{name} {target}".casefold()))
 
     def _dangling(self, link: _Link) -> None:
         path = link.path

@@ -48,11 +48,13 @@ _HOW = {
 }
 _CASES = re.compile(r'"eval_?[cC]ases"\s*:')
 _SET_ID = re.compile(r'"eval_?[sS]et_?[iI]d"\s*:')
+_OWN = re.compile(r'"(?:eval_?[cC]ase_?[iI]d|agent_?[dD]ata)"\s*:')
+"""Keys of its cases that those of ADK don't have."""
 
 
 def is_dataset_text(text: str) -> bool:
     """Whether a file is a dataset, or one with a mistake, and no eval set of ADK."""
-    return bool(_CASES.search(text)) and not _SET_ID.search(text)
+    return bool(_CASES.search(text)) and (not _SET_ID.search(text) or bool(_OWN.search(text)))
 
 
 def in_dataset_folder(name: str) -> bool:
@@ -62,11 +64,16 @@ def in_dataset_folder(name: str) -> bool:
 
 
 def is_dataset(value: Any) -> bool:
-    """Whether a document is a dataset of agents-cli, not an eval set of ADK."""
-    if not isinstance(value, dict) or not value.keys().isdisjoint(("eval_set_id", "evalSetId")):
+    """Whether a document is a dataset of agents-cli, not an eval set of ADK.
+
+    A set's id, which agents-cli ignores, leaves it one if the cases can't be ADK's.
+    """
+    if not isinstance(value, dict):
         return False
     cases = value.get("eval_cases", value.get("evalCases"))
-    own = {"eval_case_id", "evalCaseId", "prompt", "agent_data", "agentData", "user_scenario", "userScenario"}
+    own = {"eval_case_id", "evalCaseId", "agent_data", "agentData"}
+    if value.keys().isdisjoint(("eval_set_id", "evalSetId")):
+        own |= {"prompt", "user_scenario", "userScenario"}
     return isinstance(cases, list) and any(isinstance(case, dict) and not own.isdisjoint(case) for case in cases)
 
 

@@ -19,6 +19,7 @@ from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.problem import Problem, Severity, has_error
 from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.core.text import listed
 from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
 from agent_eval_scoring.evalset.models import CRITERION_MODELS, METRICS, CriterionConfig, EvalConfig
 from agent_eval_scoring.evalset.parse.criteria import criterion
@@ -28,6 +29,7 @@ from agent_eval_scoring.evalset.paths import name_of
 
 NAMES = ("eval_config.yaml", "eval_config.yml", "eval_config.json")
 """The first one has precedence. The last one is also the name of a config of ADK's: `is_dataset_config`."""
+_KEYS = ("metrics_to_run", "custom_metrics", "thresholds")
 _OWN_KEYS = re.compile(r'"(?:metrics_to_run|custom_metrics)"\s*:\s*\[')
 _BODIES = ("custom_function", "custom_function_file", "prompt_template", "remote_custom_function")
 _DEFAULT_THRESHOLDS = {"safety": 1.0, "safety_v1": 1.0}
@@ -188,6 +190,8 @@ class DatasetMetrics:
         if not result and not problems:
             message = "No metric is selected for this dataset, so nothing would be gated."
             hint = "Name some under `metrics_to_run` in an eval_config.yaml, or in a test_config.json."
+            if others := [f"`{key}`" for key in self.document.value if key not in _KEYS]:
+                hint += f" agents-cli does not read {listed(others, 3)}."
             problem = self.document.error("no-criteria", message, hint=hint)
             problems.append(problem if self.document.file else replace(problem, file=None, line=None, column=None))
         if has_error(problems):

@@ -61,6 +61,11 @@ _NOUNS = {
 """Names of models in messages, if not derived from the class name."""
 
 _OWNERS = {"tool_uses": "intermediate_data", "intermediate_responses": "intermediate_data", "text": "parts"}
+_OF_DATASETS = {
+    "Dataset": "Remove it: agents-cli refuses it, too.",
+    "DatasetEvent": 'An event has an `author`, and `content`, {"parts": [{"text": "..."}]}, or `state_delta`.',
+}
+"""Hints for any unknown key of a model."""
 _CONTENT_HINT = 'Write {"parts": [{"text": "..."}]}.'
 _HINTS = {
     "user_content": _CONTENT_HINT,
@@ -151,6 +156,7 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
             return _conflicting_key(document, path, key)
         message = f"`{key}` is not a key of {noun(owners[0])}."
         hint = f"It belongs into `{_OWNERS[key]}`." if key in _OWNERS else did_you_mean(key, keys)
+        hint = _OF_DATASETS.get(owners[0].__name__, hint)
         return document.error("unknown-key", message, path=path, key=True, hint=hint)
     if kind in _ALIASES:
         return _conversation_problem(document, detail, path)
