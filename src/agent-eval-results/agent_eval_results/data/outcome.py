@@ -26,7 +26,7 @@ Standing = Literal[
 ]
 """What a case is; each is one of them. `regression`, `suspected`: it is worse than on the base branch, or may be;
 without statistics, it fails only here. `failed`: it fails and can't be compared with the base branch, or blocks by a
-threshold alone. `fails-as-before`: it fails there, too. `flaky`: it failed in some runs, no more often than there.
+threshold alone. `fails-as-before`: it fails there, too. `flaky`: it failed in some runs, about as often as there.
 `improved`: it is better than there. `passed`: as there, or without a comparison."""
 
 

@@ -234,7 +234,7 @@ class Outcome(CaseOutcome):
 
     @property
     def is_flaky(self) -> bool:
-        """Whether it failed in some runs, no more often than on the base branch."""
+        """Whether it failed in some runs, about as often as on the base branch."""
         return self.trend in _FLAKY
 
 
@@ -261,7 +261,7 @@ class Groups:
     """Failing cases that can't be compared with the base branch, or that block by a threshold alone."""
     still: list[CaseReport] = field(default_factory=list)
     flaky: list[CaseReport] = field(default_factory=list)
-    """Cases that failed in some runs, no more often than on the base branch."""
+    """Cases that failed in some runs, about as often as on the base branch."""
     better: list[CaseReport] = field(default_factory=list)
     errored: list[CaseReport] = field(default_factory=list)
     quarantined: list[CaseReport] = field(default_factory=list)

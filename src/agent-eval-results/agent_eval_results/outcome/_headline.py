@@ -77,6 +77,8 @@ def _decision(found: Lookups) -> Reason:
     if not parts and report.verdict == "failed" and code == CASES_REMOVED:
         parts = _gone(found)
     more = [*_shared_causes(found), *_quarantined(totals)]
+    if _was_not_compared(report) and any(part.code == "fails" for part in parts):
+        more.insert(0, Reason.of("not-compared"))  # They may fail there as well.
     if parts:
         return Reason.of("by-cases", parts=[*parts, *more])
     return Reason.of("by-reason", because=first, parts=more)
@@ -107,8 +109,7 @@ def _passed(found: Lookups) -> Reason:
     comparison, notes = report.comparison, list(_beside(found))
     passing = Reason.of("passing", count=totals.passed, total=totals.cases)
     if comparison is None or not comparison.compared:
-        missing = report.baseline is not None and report.baseline.status != "found"
-        return Reason.of("by-cases", parts=[passing, *[Reason.of("not-compared")] * missing, *notes])
+        return Reason.of("by-cases", parts=[passing, *[Reason.of("not-compared")] * _was_not_compared(report), *notes])
     other = sum(changed.passes for changed in found.answers.values())
     passing.data["is_same"] = totals.passed == totals.cases == comparison.unchanged and not other
     if other:
@@ -122,6 +123,12 @@ def _passed(found: Lookups) -> Reason:
     if not groups.worse and not groups.better and not notes and _gone(found):
         news = []  # What is gone is the news.
     return Reason.of("by-cases", parts=[*news, passing], beside=notes)
+
+
+def _was_not_compared(report: RunReport) -> bool:
+    """Whether the base branch's results were asked for, and there are none."""
+    is_missing = report.baseline is not None and report.baseline.status != "found"
+    return is_missing and (report.comparison is None or not report.comparison.compared)
 
 
 def _beside(found: Lookups) -> Iterator[Reason]:

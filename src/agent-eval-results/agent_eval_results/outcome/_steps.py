@@ -236,6 +236,8 @@ def _passed(found: Lookups) -> Iterator[Reason]:
         yield Reason.of("look-at-suspected", cases=[groups.worse[0].case_id])
     elif report.reasons:
         yield Reason.of("nothing-shown")
+    elif any(changed.passes for changed in found.answers.values()):
+        yield Reason.of("check-answers")
     else:
         failed = report.baseline is not None and report.baseline.status == "fetch-failed"
         yield Reason.of("nothing-compared" if failed else "nothing")

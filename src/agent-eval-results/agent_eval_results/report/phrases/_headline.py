@@ -33,7 +33,7 @@ _COUNTED: Mapping[str, tuple[str, str]] = {
     "fails-without-blocking": ("fails without blocking", "fail without blocking"),
     "fails-as-before": ("fails as on {base}", "fail as on {base}"),
 }
-"""What fails, of one case and of several: `2 of 9 cases crash`, `1 more fails as on main`."""
+"""What fails, of one case and of several: `2 of 9 cases crash`, `1 other case fails as on main`."""
 _SIMPLE: Mapping[str, tuple[str, str]] = {
     "not-evaluated": ("could not be evaluated",) * 2,
     "not-run": ("did not run",) * 2,
@@ -43,12 +43,12 @@ _SIMPLE: Mapping[str, tuple[str, str]] = {
     "may-be-regression": ("is a suspected regression", "are suspected regressions"),
     "does-not-block": ("fails without blocking", "fail without blocking"),
 }
-"""The same without `more`; a single case may be named."""
+"""The same without `other`; a single case may be named."""
 _PLAIN: Mapping[str, str] = {
     "so-nothing": "so nothing was evaluated",
     "no-regressions": "no regressions",
     "no-regression-shown": "no regression shown",
-    "not-compared": "not compared",
+    "not-compared": "not compared with {base}",
     "nothing-run": "nothing was run",
 }
 _SERVICES: Mapping[str, str] = {
@@ -88,14 +88,14 @@ def _clause(view: View, brief: bool, reason: Reason) -> str:
     facts["parts"] = [_clause(view, brief, part) for part in facts.get("parts", ())]
     count, of = facts.get("count", 0), facts.get("total", 0)
     if (text := _PLAIN.get(reason.code)) is not None:
-        return text
+        return text.replace("{base}", facts["base"])
     if (service := _SERVICES.get(reason.code)) is not None:
         return f"{service} in {share(count, of, 'case')}"
     if (verbs := _COUNTED.get(reason.code) or _SIMPLE.get(reason.code)) is not None:
         verb = verbs[count != 1].replace("{base}", facts["base"])
         named = case_names(view, facts["cases"]) if facts.get("cases") else ""
-        more = " more" * (reason.code in _COUNTED)
-        return f"{named or (share(count, of, 'case') if of else f'{count:,}{more}')} {verb}"
+        others = plural(count, "other case") if reason.code in _COUNTED else f"{count:,}"
+        return f"{named or (share(count, of, 'case') if of else others)} {verb}"
     return filled(_CLAUSES[reason.code], {**facts, "view": view, "brief": brief})
 
 
@@ -139,8 +139,8 @@ def _allowed(view: View, count: int, total: int, passed: int) -> str:
 
 def _by_looser_rules(view: View, count: int, total: int, base: str) -> str:
     if view.report.is_for_merge:
-        accepted = f"{_lead(view.report)}, since its looser rules are accepted"
-        return f"{accepted}: {count:,} of {plural(total, 'case')} pass only by them"
+        some = f"{count:,} of {plural(total, 'case')} {'passes' if count == 1 else 'pass'}"
+        return f"{_lead(view.report)}: {some} only by its looser rules, which were accepted"
     would = f"{count:,} of {plural(total, 'case')} would fail by those of {base}"
     return f"Passed only by rules that are looser than those of {base}: {would}"
 
@@ -201,7 +201,8 @@ def _suspected(view: View, count: int, cases: Sequence[str] = (), *, is_joint: b
 
 def _fails(count: int, total: int = 0, crashed: int = 0) -> str:
     of_them = f" ({crashed:,} {'crashes' if crashed == 1 else 'crash'})" if crashed and count > 1 else ""
-    return f"{share(count, total, 'case') if total else f'{count:,} more'} {'fails' if count == 1 else 'fail'}{of_them}"
+    some = share(count, total, "case") if total else plural(count, "other case")
+    return f"{some} {'fails' if count == 1 else 'fail'}{of_them}"
 
 
 def _adjective(adjective: str, count: int) -> str:

@@ -61,7 +61,8 @@ _PLAIN: Mapping[str, Sequence[Step]] = {
     "not-caused-here": ["Nothing in this pull request caused it"],
     "read-reasons": ["see the reason below"],
     "read-headline": ["fix what the first line says"],
-    "accept-answers": ["If the new behaviour is right: `agent-eval accept`"],
+    "accept-answers": ["If the new behaviour is right: `agent-eval accept`, and commit the eval files"],
+    "check-answers": ["check that the changed answers are meant"],
     "look-before-merge": ["look at the cases below before you merge"],
     "nothing-shown": ["nothing has to be done, but this run does not show that the agent works"],
     "nothing-compared": ["nothing", ", but nothing was compared: see below"],
@@ -110,7 +111,7 @@ def _run_again(view: View) -> list[Step]:
 def _compare_answers(remedy: str) -> list[Step]:
     limits = "raise the limit that ended its extra runs: `max-extra-runs`, `max-cost` or `run-timeout`"
     again = limits if remedy == "limit" else ToRun(text="run the job again")
-    return ["compare the answers below. If the new one is wrong, fix it; if not, ", again]
+    return ["compare the answers below. If the new one is wrong, fix the agent; if not, ", again]
 
 
 def _at(file: str | None, line: int | None) -> Step:
@@ -128,7 +129,7 @@ def _fix_error(file: str | None = None, line: int | None = None) -> list[Step]:
 
 
 def _follow_hint(file: str | None = None, line: int | None = None) -> list[Step]:
-    return ["fix ", _at(file, line), " as its hint says"]
+    return ["fix ", _at(file, line), ", following its hint"]
 
 
 def _these(count: int) -> tuple[str, str]:
@@ -218,8 +219,8 @@ def _check_removed(count: int, *, is_whole: bool, files: Sequence[str] = ()) -> 
     named = listed([f"`{first_line(file, _NAME)}`" for file in files], _MOST_FILES, "file") if files else ""
     what = named if is_whole else plural(count, "case") + (f" of {named}" if files else "")
     verb = "was" if (len(files) if is_whole else count) == 1 else "were"
-    ends = "this check" if count == 1 else f"these {count:,} checks"
-    return [f"check that {what} {verb} removed on purpose. Merging ends {ends} for good"]
+    those = "this case no longer runs" if count == 1 else f"these {count:,} cases no longer run"
+    return [f"check that {what} {verb} removed on purpose. After the merge, {those}"]
 
 
 def _flaky(count: int, base: str) -> list[Step]:

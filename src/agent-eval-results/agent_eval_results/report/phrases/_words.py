@@ -88,7 +88,7 @@ def evidence(numbers: Numbers, base: str) -> str:
 
 def as_often(branch: str) -> str:
     """Of cases that fail now and then on both sides."""
-    return f"no more often than on {branch}"
+    return f"about as often as on {branch}"
 
 
 def names(numbers: Sequence[Numbers], count: int, base: str) -> str:

@@ -50,7 +50,7 @@ def _rows(rules: RuleChangesReport) -> Iterator[RuleRow]:
         left = gone.base - gone.removed
         # If no case is left, the file may be gone as well, so it is not linked.
         what, file = ("cases removed", gone.file) if left else (f"cases removed: {gone.file}", None)
-        yield RuleRow(what=what, file=file, base=str(gone.base), head=str(left), effect="no longer run")
+        yield RuleRow(what=what, file=file, base=str(gone.base), head=str(left), effect="would run")
 
 
 _WHAT = {
