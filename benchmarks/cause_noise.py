@@ -16,9 +16,11 @@ sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for na
 from test_gate_cause_noise import claimed
 from test_gate_causes import NOISE
 
+from agent_eval_results.report.phrases import changed_lead
+
 GOAL = 0.02
 """Share of the pairs. Beside a change of its own code, nobody can tell a tool that is random now and then from one that
-the change broke, so those claims are counted apart.
+the change broke by one run a side: what the report says with "may differ by chance" is no claim, and counted apart.
 """
 RATES = (0.4, 0.1, 0.03)
 
@@ -32,14 +34,14 @@ def main() -> int:
             for runs, on_base in ((1, 1), (1, 5), (3, 3)):
                 rng = random.Random(runs)
                 claims = [found for _ in range(pairs) if (found := claimed(noise, often, runs, on_base, rng))]
-                own = sum(all(each.code.startswith("tool-") for each in found) for found in claims)
+                doubted = sum(all("by chance" in changed_lead(each) for each in found) for found in claims)
                 few = sum(any(each.few for each in found) for found in claims)
-                missed |= len(claims) - own > GOAL * pairs
+                missed |= len(claims) - doubted > GOAL * pairs
                 name = noise.__name__.replace("_", " ")
                 kinds = ", ".join(f"{n} {code}" for code, n in Counter(found[0].code for found in claims).items())
                 print(
-                    f"{name:16} {often:4} {runs} against {on_base}: {len(claims):3} of {pairs},"
-                    f" {few} of few cases, {own} beside the tool's own code  {kinds}",
+                    f"{name:16} {often:4} {runs} against {on_base}: {len(claims) - doubted:3} of {pairs},"
+                    f" {few} of few cases, {doubted} said to be chance, perhaps  {kinds}",
                     flush=True,
                 )
     return int(missed)

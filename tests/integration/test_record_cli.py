@@ -29,6 +29,7 @@ from source_samples import session, turn
 from test_sources_adk import produce
 
 from agent_eval_scoring.core.problem import docs_page
+from agent_eval_workbench.setup._plan import _CONFIG as CRITERIA_OF_INIT
 
 # `agent-eval record` with real agents: messages, stored conversations, existing files, refusals.
 
@@ -159,6 +160,60 @@ def test_record_all__keeps_the_model_calls_of_runs_that_agree(repository: Reposi
     assert ("The first difference is in code" in " ".join(other.out.split())) != changes
 
 
+RANDOM: dict[str, tuple[str, str, int]] = {
+    "a text of a module, in a call": ('call("look", item=RUN)', "It is a lamp.", 1),
+    "the process, in the answer": (
+        'call("look", item="lamp")',
+        "It is the lamp of this house, number {os.getpid() + 10000}.",
+        0,
+    ),
+    "of each call": ('call("look", item=uuid.uuid4().hex)', "It is a lamp.", 1),
+    "of the data": ('call("look", item="LK4B92")', "It has 1250 lumens.", 0),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_record__values_that_are_random_in_each_process_are_found(repository: Repository, name: str) -> None:
+    asked, answer, code = RANDOM[name]
+    made = "import os, uuid\n\nRUN = str(uuid.uuid4())\n" + SCRIPTED.replace("ASKED", asked)
+    made = made.replace('"It is a lamp."', f'f"{answer}"')
+    tool = 'def look(item: str) -> dict[str, str]:\n    return {"text": "a lamp"}\n'
+    files = {"bot/__init__.py": "from . import agent\n", "bot/tools.py": tool, "bot/agent.py": made}
+    repository.write({**files, "evals/.keep": ""})
+    shutil.copy(FIXTURES / "scripted_model.py", repository.root)
+
+    done = ask(repository, "evals/new.evalset.json", "--say", "lamp", "--agent", "bot", code=code)
+
+    assert done.code == code
+    assert ("[record-random]" in done.err) == (name != "of the data"), done.err
+    assert ("It does not pass in a new process." in done.out) == bool(code)
+
+
+def test_record__a_secret_in_a_call_and_an_answer_passes_wherever_the_agent_has_one(repository: Repository) -> None:
+    asked = 'call("look", item=KEY)'
+    made = 'import os\n\nKEY = os.environ.get("SHOP_API_KEY", "none")\n' + SCRIPTED.replace("ASKED", asked)
+    made = made.replace('"It is a lamp."', 'f"It is lamp {KEY}, at the door."')
+    tool = 'def look(item: str) -> dict[str, str]:\n    return {"text": item}\n'
+    files = {"bot/__init__.py": "from . import agent\n", "bot/tools.py": tool, "bot/agent.py": made}
+    criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}
+    repository.write({**files, "bot/test_config.json": {"criteria": criteria}})
+    shutil.copy(FIXTURES / "scripted_model.py", repository.root)
+    passed = ("--agent-env", "+SHOP_API_KEY")
+
+    done = ask(
+        *(repository, "bot/new.evalset.json", "--say", "lamp", *passed),
+        environment={"SHOP_API_KEY": "sk-5f2c1a9be77d"},
+        code=0,
+    )
+
+    assert (
+        "[record-masked]" in done.err and "5f2c1a9be77d" not in (repository.root / "bot/new.evalset.json").read_text()
+    )
+    for key, code in (("sk-5f2c1a9be77d", 0), ("rotated-0a9b8c7d6e5f", 0), ("", 1)):
+        run = repository.gate("run", "bot", *passed, environment={"SHOP_API_KEY": key}, code=code)
+        assert "5f2c1a9be77d" not in run.out + run.err + (run.output / "results.json").read_text("utf-8")
+
+
 def test_record_messages__file_standard_input_and_dry_run(repository: Repository) -> None:
     (repository.root / "lines.txt").write_text("roll\n\ncount\n", "utf-8")
     done = ask(repository, "dice.test.json", "--messages", "lines.txt", "--dry-run", "--expect", "none")
@@ -260,6 +315,8 @@ def test_record_from__sessions_databases_results_and_recordings(repository: Repo
     for name, metric, code in (("a", "response_match_score", 1), ("b", "response_similarity", 0)):
         repository.write({"frontend/test_config.json": {"criteria": {"tool_trajectory_avg_score": 1.0, metric: 0.8}}})
         shell.record(f"frontend/{name}.evalset.json", "--from", "frontend.json", code=code)
+    repository.write({"frontend/test_config.json": CRITERIA_OF_INIT})
+    shell.record("frontend/c.evalset.json", "--from", "frontend.json")
     check("golden_record/from.txt", shell.text)
 
 

@@ -121,6 +121,14 @@ def trace(number: str) -> dict:
 
 def route(node_input):
     return Event(route="trace" if "lost" in node_input else "top")
+
+
+def note(node_input):
+    return Event(state={"fee": 3 * len(node_input)})
+
+
+def greet(node_input, ctx):
+    return Event(message=f"The fee is {ctx.state['fee']}.")
 ''',
     "desk/plans.json": '{"a": {"price": 10},\n "basic": {"price": 12.5}}\n',
     ".github/workflows/evals.yml": "env:\n  DESK_FACTOR: '1'\n  OTHER: 'a'\n",
@@ -151,7 +159,8 @@ DESK = AgentTree(
         HELPER,
     ],
 )
-FLOW = AgentTree(agent="desk", agents=[agent("flow", "route"), agent("searcher", "trace", model="large"), HELPER])
+NODES = agent("flow", "route", "note", "greet")
+FLOW = AgentTree(agent="desk", agents=[NODES, agent("searcher", "trace", model="large"), HELPER])
 BAIT = {
     "desk/tools.py": [
         ("    total = amount", "    credited = amount"),
@@ -332,6 +341,46 @@ def test_supported__causes_of_few_cases_need_evidence() -> None:
     assert found == {name: kept for name, (*_, kept) in FEW.items()}
 
 
+SAID = cause("answer", "", actual="The fee is 8.", expected="The fee is 6.", few=True)
+NODE = Place(file="desk/tools.py", first=41, symbol="greet")
+LOST = cause("exception", tool="greet", exception="KeyError", actual="KeyError: 'fee'", place=NODE)
+BY_NODES: Mapping[str, tuple[tuple[str, str], CauseReport, bool, str]] = {
+    "a node": (("desk/tools.py", "3 * len|4 * len"), SAID, True, "desk/tools.py:37 (note)"),
+    "a router": (("desk/tools.py", '"lost" in|"gone" in'), SAID, True, "desk/tools.py:33 (route)"),
+    "a tool of a model": (("desk/tools.py", '"seen": number|"seen": 1'), SAID, True, ""),
+    "a node, and a model answered": (("desk/tools.py", '"lost" in|"gone" in'), SAID, False, ""),
+    "the state of another node": (("desk/tools.py", '{"fee": 3|{"cost": 3'), LOST, True, "desk/tools.py:37 (note)"),
+}
+
+
+def test_note_changed_here__functions_of_a_workflow_are_code() -> None:
+    found = {}
+    for name, ((file, edit), about, by_code, _) in BY_NODES.items():
+        old, new = edit.split("|")
+        assert old in FILES[file], old
+        seen, before = about.model_copy(deep=True), Before(by_code=by_code)
+        head = {**FILES, file: FILES[file].replace(old, new)}
+        note_changed_here([seen], partial(always, [FLOW]), code_of(head), partial(always, before))
+        found[name] = changed_here(seen).rpartition("changed here: ")[2].rpartition("changed: ")[2]
+    assert found == {name: text for name, (*_, text) in BY_NODES.items()}
+
+
+def test_note_changed_here__a_line_that_is_gone_below_an_empty_one() -> None:
+    """Code has no empty lines, so that the line before it is another one."""
+    base = """PROMPT = '''You are the desk.
+
+Call top_up.
+Be polite.
+'''
+root_agent = LlmAgent(name="desk", instruction=PROMPT)
+"""
+    code = code_between({"desk/agent.py": base}, {"desk/agent.py": base.replace("Call top_up.\n", "")}, "desk")
+    tree = AgentTree(agent="desk", agents=[agent("desk", symbol="root_agent", model="large")])
+    seen = cause("call-missing", tool="top_up")
+    note_changed_here([seen], partial(always, [tree]), code)
+    assert changed_here(seen) == "changed here: desk/agent.py:2 (Call top_up., removed)"
+
+
 def test_note_changed_here__rows_and_constants_in_order() -> None:
     row = ("desk/plans.json", '{"a"', '{"other": {"price": 10},\n "a"')
     renamed = ("desk/plans.json", '"basic": {"price"', '"basic": {"cost"')
@@ -421,6 +470,8 @@ def test_merged__one_place_is_one_cause() -> None:
     assert [each.cases for each in found] == [["a", "b"], ["c"], ["d"]]
     assert found[0].failing.having == 2
     assert cause_sentence(found[0]) == "plan_of answered with an error: no; also top_up is called with another a"
+    found[0].symptoms *= 2
+    assert cause_sentence(found[0]).count("also") == cause_sentence(found[0]).count("top_up") == 1
 
 
 def test_next_step__where_an_exception_was_raised_or_one_of_several_places() -> None:

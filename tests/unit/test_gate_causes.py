@@ -545,6 +545,26 @@ def noisy_cases(draw: st.DrawFn) -> list[Case]:
     return cases
 
 
+def test_find_causes__a_tool_that_varies_on_the_base_branch_is_no_cause_of_few_cases() -> None:
+    odd = random_tool(1, random.Random(1))
+    for others, is_found in (([visa(1)] * 4, True), ([visa(1)] * 3 + [odd], False)):
+        bad = Case(name="bad", head=[random_tool(2, random.Random(3))], base=[visa(2)] * 5)
+        good = Case(name="good", head=[visa(1)], base=[visa(1), *others], passed=True)
+        same = [Case(name=f"same{n}", head=[visa(n)], base=[visa(n)] * 2, passed=True) for n in range(3, 9)]
+        codes = {cause.code for cause in causes_of([bad, good, *same], few=True)}
+        assert ("tool-response" in codes) is is_found
+
+
+def test_find_causes__a_call_that_the_case_expects_is_no_cause() -> None:
+    """The base branch's only run happened to leave it out."""
+    words = ["lamp", "sorry", "maybe", "later", "nothing"]
+    cases = [
+        Case(name=f"bad{n}", head=[replace(visa(n), answer=words[n])], base=[no_fee(n)], expected=[visa(n)])
+        for n in range(5)
+    ]
+    assert [cause.code for cause in causes_of(cases)] == []
+
+
 @given(noisy_cases(), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
 def test_find_causes__noise_has_no_cause(cases: list[Case], rng: random.Random) -> None:

@@ -20,6 +20,7 @@ asks for; only the spelling of words differs.
 ANSWERS = frozenset({"answer", "answer-change"})
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|`([^`]*)`")
 _STATE = re.compile(r"\{([\w:.]+)\??\}")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _SHORT = 2
 """Characters of words that say nothing alone."""
 _MOST = 200
@@ -37,6 +38,8 @@ class Before:
     agents: Set[str] = frozenset()
     arguments: Set[str] = frozenset()
     """The texts in the arguments of the cause's calls, in any of the cases."""
+    by_code: bool = False
+    """Whether no model took part, as in a workflow of functions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +168,10 @@ def _numbers(before: str | None, now: str | None) -> Iterator[tuple[float, float
     """The numbers that differ in two JSON values, or have another type: no model does that by chance."""
     try:
         sides = [json.loads(text or "null") for text in (before, now)]
-    except (ValueError, RecursionError):
-        return
+    except (ValueError, RecursionError):  # Words around numbers.
+        sides = [dict(enumerate(map(float, _NUMBER.findall(text or "")))) for text in (before, now)]
+        if len(sides[0]) != len(sides[1]):
+            return
     one, other = (side if isinstance(side, dict) else {"": side} for side in sides)
     for name in one.keys() & other.keys():
         pair = one[name], other[name]

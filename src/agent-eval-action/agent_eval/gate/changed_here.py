@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import PurePosixPath
@@ -23,7 +23,7 @@ from agent_eval_results import (
     CauseSymptom,
     Place,
 )
-from agent_eval_results.data.changed_lines import Edit, Lines, edits, within
+from agent_eval_results.data.changed_lines import Edit, Lines, edits, lines_of, within
 
 _OF_TOOLS = frozenset({"tool-error", "tool-empty", "tool-response", "deadline"})
 """Codes of causes that are about what a tool does."""
@@ -40,8 +40,7 @@ _KEYWORDS: Mapping[str, tuple[str, ...]] = {
     "description": ("description",),
     "sub-agents": ("sub_agents",),
     "callbacks": _CALLBACKS,
-    "tool-added": ("tools",),
-    "tool-removed": ("tools",),
+    **dict.fromkeys(("tool-added", "tool-removed"), ("tools",)),
 }
 """What makes an agent in Python code, by the code of a change."""
 _LISTS = frozenset({"sub_agents", "tools"})
@@ -173,6 +172,9 @@ class HeadCode:
         if base is None or head is None:
             return []
         low, high = place.first or 1, place.last or place.first or len(head)
+        lines = lines_of(head)  # Code names the line of code before what was removed.
+        while high < len(lines) and lines[high].strip()[:1] in {"", "#"}:
+            high += 1
         return [edit for edit in edits(base, head) if edit.first <= high and edit.last >= low]
 
     def named(self, place: Place) -> Place:
@@ -188,7 +190,8 @@ class HeadCode:
         found = self.edits_of(place) if place.first is not None else []
         if found and not any(each.strip() for edit in found for each in edit.new):
             gone = next((each.strip().rstrip(",") for edit in found for each in edit.old if each.strip()), "")
-            return place.model_copy(update={"gone": "removed", "symbol": gone[:60]}) if gone else place
+            line = {"first": found[0].first, "last": found[-1].last}
+            return place.model_copy(update={"gone": "removed", "symbol": gone[:60], **line}) if gone else place
         return place
 
     def of_tool(self, tree: AgentTree, name: str, agent: AgentFacts | None = None) -> list[Place]:
@@ -306,7 +309,9 @@ def note_changed_here(
         return
     for cause in causes:
         own, earlier, about_code = trees(cause), before(cause), _is_about_code(cause)
-        clues = clues_of(cause, own, earlier, about_code=about_code)
+        if not any(agent.tools and not agent.model for tree in own for agent in tree.agents):
+            earlier = replace(earlier, by_code=False)
+        clues = clues_of(cause, own, earlier, about_code=about_code or earlier.by_code)
         ranked: list[tuple[int, Place]] = []
         is_near = True
         for near in zip(
@@ -318,7 +323,7 @@ def note_changed_here(
                 break
             is_near = False
         ranked = sorted((each for each in ranked if each[0] < WEAK), key=lambda each: each[0])[:MOST_PLACES]
-        if cause.few and (not ranked or ranked[0][0] > _least(cause, clues, own, is_near=is_near)):
+        if cause.few and (not ranked or ranked[0][0] > _least(cause, clues, own, earlier, is_near=is_near)):
             continue
         shown = [(evidence, code.named(place)) for evidence, place in ranked]
         together: dict[tuple[int, str, str, int], Place] = {}
@@ -330,7 +335,8 @@ def note_changed_here(
                 together[key] = other.model_copy(update={"first": low, "last": high})
         cause.changed_here = list(together.values())
         weights = [weight for weight, *_ in together]  # Above `WORD` all are alike.
-        cause.one_of = len(weights) > 1 and (weights[0] == weights[1] or weights[0] > WORD)
+        weak = weights[:1] > [WORD]
+        cause.one_of = weak or weights[0] == weights[1] if weights[1:] else weak and cause.few and not cause.repeated
         others = [tool for tool in earlier.tools if tool != cause.data.tool]
         called = [place for tree in own for tool in others for place in code.of_tool(tree, tool)]
         cause.called_before = bool(ranked) and all(place in called for _, place in ranked)
@@ -348,24 +354,27 @@ def supported(causes: Sequence[CauseReport]) -> list[CauseReport]:
 
 def merged(causes: Sequence[CauseReport]) -> list[CauseReport]:
     """Causes with the same one place are one cause, with the others as its symptoms."""
+
+    def several(cause: CauseReport) -> bool:
+        return cause.one_of and len(cause.changed_here) > 1
+
     found: list[CauseReport] = []
     for cause in causes:
-        alike = (each for each in found if each.changed_here[:1] == cause.changed_here[:1])
-        first = (
-            None if cause.one_of or not cause.changed_here else next((each for each in alike if not each.one_of), None)
-        )
+        alike = (each for each in found if each.changed_here[:1] == cause.changed_here[:1] and not several(each))
+        first = None if several(cause) or not cause.changed_here else next(alike, None)
         if first is None:
             found.append(cause)
             continue
+        first.one_of &= cause.one_of
         first.symptoms.append(CauseSymptom(code=cause.code, data=cause.data))
         first.cases += [case_id for case_id in cause.cases if case_id not in first.cases]
         first.failing = CauseCounts(total=first.failing.total, having=len(first.cases))
     return sorted(found, key=lambda cause: -len(cause.cases))
 
 
-def _least(cause: CauseReport, clues: Clues, trees: Iterable[AgentTree], *, is_near: bool) -> int:
+def _least(cause: CauseReport, clues: Clues, trees: Iterable[AgentTree], earlier: Before, *, is_near: bool) -> int:
     """The evidence that a cause of few cases needs: code does the same again, models don't."""
-    if _is_about_code(cause):
+    if _is_about_code(cause) or earlier.by_code:
         is_model = any(agent.name == cause.data.tool for tree in trees for agent in tree.agents)
         is_model &= all(before != now for before, now in clues.numbers or [(0, 1)])
         return (WORD if cause.repeated else VALUE) if is_model else NONE if is_near else VALUE
@@ -394,7 +403,8 @@ def _of_a_tool(cause: CauseReport, tree: AgentTree, code: HeadCode, before: Befo
     if is_gone:
         places += [place for agent in agents for place in code.of_agent(tree, agent)]
     others = [each for agent in agents for each in code.of_agent(tree, agent, _CALLBACKS)]
-    for tool in sorted(before.tools):
+    nodes = [{tool.name for tool in agent.tools} for agent in tree.agents if not agent.model]
+    for tool in sorted({*before.tools, *chain(*(names for names in nodes if data.tool in names))}):
         uses, others = code.code_of(tree, tool), others + code.of_tool(tree, tool)
         if not {each.node for each in uses if isinstance(each.node, _VARIABLES)}.isdisjoint(each.node for each in own):
             places += code.of_code(uses)
@@ -409,7 +419,7 @@ def _of_a_model(cause: CauseReport, tree: AgentTree, code: HeadCode, before: Bef
     names = {data.agent, *before.agents} | ({data.actual, data.expected} if cause.code == "sub-agent" else set())
     parts = [agent for agent in tree.agents if agent.name in names or not agent.model or agent is tree.agents[0]]
     if not data.agent or all(agent.name != data.agent for agent in tree.agents):  # It is unknown, or gone.
-        parts = tree.agents
+        parts = [agent for agent in tree.agents if not (before.by_code and agent.model)]
     places = [place for agent in parts for place in code.of_agent(tree, agent)] + code.of_plugins(tree)
     places += code.declarations(tree, parts)
     nodes = [(agent, tool.name) for agent in parts if not agent.model for tool in agent.tools]

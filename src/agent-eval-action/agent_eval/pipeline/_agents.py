@@ -192,6 +192,7 @@ def _add_changes(
         return Before(
             tools=set.intersection(*map(set, called)) if called else set(),
             agents=set.intersection(*took_part) if took_part else set(),
+            by_code=bool(recordings) and all(map(_is_by_code, recordings)),
             arguments={
                 text
                 for call in calls
@@ -206,6 +207,13 @@ def _add_changes(
         report.agent_changes += code.unlisted(report.agents, report.agent_changes)
     note_changed_here(report.causes, trees, code, before)
     report.causes = merged(supported(report.causes))
+
+
+def _is_by_code(recording: Recording) -> bool:
+    """Whether no model was called; unknown of agents behind a URL."""
+    return all(
+        turn.spans is not None and all(span.kind != "model" for span in turn.spans) for turn in recording.all_turns
+    )
 
 
 def _head_code(commit: str | None, ci: CIContext, root: Path, *, apart: bool = False) -> HeadCode:

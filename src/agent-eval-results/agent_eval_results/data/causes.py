@@ -142,7 +142,7 @@ class CauseReport(ReportModel):
     changed_here: list[Place] = Field(default_factory=list)
     """Lines of the agent's code that it depends on and the pull request changes: a place to look at."""
     one_of: bool = False
-    """Whether no other evidence says which of `changed_here` it is."""
+    """Whether nothing says which of `changed_here` it is, or, of one place, that no chance made a single run differ."""
     symptoms: list[CauseSymptom] = Field(default_factory=list)
     """Others that depend on the same changed line; `cases` and `failing` count theirs, too."""
     called_before: bool = False

@@ -7,8 +7,9 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,40 +21,13 @@ from agent_eval_agents.protocol import AgentFailure
 from agent_eval_agents.sandbox import AgentNotEnded, secrets_in
 from agent_eval_agents.traces import Place
 from agent_eval_scoring.core.content import Content
+from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import docs_page, has_error
 from agent_eval_scoring.core.text import harmless, listed, plural
 from agent_eval_scoring.evalset.models import EvalCase
+from agent_eval_workbench.recording import live, new_cases, stored
 from agent_eval_workbench.recording.chat import Chat, ChatIO, Left, failure_lines, message_lines, turn_lines
-from agent_eval_workbench.recording.live import (
-    ChosenAgent,
-    SessionStart,
-    Take,
-    Taping,
-    choose_agent,
-    live_agent,
-    taping_of,
-)
-from agent_eval_workbench.recording.new_cases import (
-    Draft,
-    config_of,
-    failed_tools,
-    most_typical_take,
-    new_cases,
-    score_lines,
-    self_check,
-)
-from agent_eval_workbench.recording.stored import (
-    StoredRequest,
-    choose_stored,
-    conversation_table,
-    masked,
-    read_messages,
-    read_state,
-    read_stored,
-    said,
-    without_known,
-)
 from agent_eval_workbench.recording.target import USER_ID, Refused, Target, error, open_target, split_name, write_target
 from agent_eval_workbench.sources.cases import CaseForm
 from agent_eval_workbench.sources.conversation import Conversation
@@ -101,8 +75,10 @@ class _Recorded:
     """A conversation that becomes a case, and the draft that it is scored against."""
 
     conversation: Conversation
-    draft: Draft
-    taping: Taping | None = None
+    draft: new_cases.Draft
+    taping: live.Taping | None = None
+    again: Callable[[], Sequence[Invocation]] = tuple
+    """Has the same conversation in a new process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,13 +91,13 @@ class _Recorder:
         arguments = self.arguments
         self._check_source()
         if arguments.list:
-            _, stored = read_stored(Path(arguments.source), str(arguments.source), self._stored_request())
-            self.io.print_result(harmless(conversation_table(stored)))
+            _, found = stored.read_stored(Path(arguments.source), str(arguments.source), self._stored_request())
+            self.io.print_result(harmless(stored.conversation_table(found)))
             return 0
         if arguments.target is None:
             raise error("record-file", "The eval file is missing.", "Write `agent-eval record FILE[:EVAL_ID] ...`.")
         target = open_target(self.settings.root, *split_name(arguments.target), replace=arguments.replace)
-        state = None if arguments.state is None else read_state(arguments.state)
+        state = None if arguments.state is None else stored.read_state(arguments.state)
         if arguments.source is not None:
             return self._write(target, self._from_source(target, state))
         return self._ask(target, state)
@@ -136,14 +112,8 @@ class _Recorder:
         chosen = [flag for flag, is_set in flags.items() if is_set]
         if len(chosen) > 1:
             raise error(_SOURCE, f"{' and '.join(chosen)} exclude each other.", "Choose one of them.")
-        with_source = {
-            "--session": arguments.session,
-            "--case": arguments.case,
-            "--run": arguments.run,
-            "--list": arguments.list,
-            "--state-scopes": arguments.state_scopes,
-        }
-        unused = [flag for flag, value in with_source.items() if value]
+        with_source = ("--session", "--case", "--run", "--list", "--state-scopes")
+        unused = [flag for flag in with_source if getattr(arguments, flag[2:].replace("-", "_"))]
         if unused and arguments.source is None:
             raise error(_SOURCE, f"{unused[0]} needs --from.", "Name what was recorded: `--from SOURCE`.")
         if arguments.source is not None and arguments.runs > 1:
@@ -151,17 +121,17 @@ class _Recorder:
         if not chosen and not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise error(_SOURCE, "A chat needs a terminal.", _WAYS)
 
-    def _stored_request(self) -> StoredRequest:
+    def _stored_request(self) -> stored.StoredRequest:
         arguments = self.arguments
-        return StoredRequest(
+        return stored.StoredRequest(
             session=arguments.session, case=arguments.case, run=arguments.run, state_scopes=arguments.state_scopes
         )
 
     def _from_source(self, target: Target, state: dict[str, Any] | None) -> list[_Recorded]:
         arguments, request, name = self.arguments, self._stored_request(), str(self.arguments.source)
-        source, stored = read_stored(Path(arguments.source), name, request)
+        source, found = stored.read_stored(Path(arguments.source), name, request)
         ask = input if sys.stdin.isatty() and sys.stdout.isatty() else None
-        chosen = choose_stored(stored, name, request, ask)
+        chosen = stored.choose_stored(found, name, request, ask)
         ids = [f"`{conversation.session_id}`" for conversation in chosen]
         shown = [
             item for item in source.problems if request.session == "all" or any(name in item.message for name in ids)
@@ -170,35 +140,35 @@ class _Recorder:
         if request.session == "all":
             if target.eval_id:
                 raise error(_SOURCE, "--session all makes several cases, and EVAL_ID names one.", "Leave out the id.")
-            chosen, notices = without_known(chosen, target.cases)
+            chosen, notices = stored.without_known(chosen, target.cases)
             log_problems(notices, self.io)
-        masker = _masker(self.io)
-        chosen = [self._placed(masked(item, masker), target, state) for item in chosen]
-        return [_Recorded(conversation=item, draft=Draft(turns=list(item.turns))) for item in chosen]
+        masker = Masker(secrets_in(self.io.environ))
+        chosen = [self._placed(stored.masked(item, masker), target, state) for item in chosen]
+        return [_Recorded(conversation=item, draft=new_cases.Draft(turns=list(item.turns))) for item in chosen]
 
-    def _placed(self, stored: Conversation, target: Target, state: dict[str, Any] | None) -> Conversation:
+    def _placed(self, kept: Conversation, target: Target, state: dict[str, Any] | None) -> Conversation:
         """A stored conversation with what the flags say about its session."""
         arguments = self.arguments
-        if arguments.app_name is None and stored.app_name is not None:
-            self._compare_app(stored.app_name, target)
-        app_name = arguments.app_name or stored.app_name
-        user_id = arguments.user_id or stored.user_id
+        if arguments.app_name is None and kept.app_name is not None:
+            self._compare_app(kept.app_name, target)
+        app_name = arguments.app_name or kept.app_name
+        user_id = arguments.user_id or kept.user_id
         if app_name or user_id or state is not None:
             app_name = app_name or self._agent_name(target)
             user_id = user_id or USER_ID
-        return replace(stored, app_name=app_name, user_id=user_id, state=stored.state if state is None else state)
+        return replace(kept, app_name=app_name, user_id=user_id, state=kept.state if state is None else state)
 
     def _agent_name(self, target: Target) -> str:
 
         try:
-            return choose_agent(target, self.settings, None, {}).app_name or DEFAULT_APP_NAME
+            return live.choose_agent(target, self.settings, None, {}).app_name or DEFAULT_APP_NAME
         except Refused:
             return DEFAULT_APP_NAME
 
     def _compare_app(self, app_name: str, target: Target) -> None:
         """Warns if the session belongs to another app than the agent of the file."""
         try:
-            chosen = choose_agent(target, self.settings, None, {})
+            chosen = live.choose_agent(target, self.settings, None, {})
         except Refused:
             return  # The next `run` reports it; the recording needs no agent.
         directory = chosen.choice.directory(self.settings.root)
@@ -212,18 +182,18 @@ class _Recorder:
 
         arguments = self.arguments
         messages = self._messages()
-        chosen = choose_agent(target, self.settings, arguments.app_name, state or {})
+        chosen = live.choose_agent(target, self.settings, arguments.app_name, state or {})
         log_problems(chosen.choices.problems, self.io)
         keeps = chosen.app_name or state or arguments.user_id
         user_id = (arguments.user_id or USER_ID) if keeps else None
-        start = SessionStart(
+        start = live.SessionStart(
             eval_set_id=target.set_id,
             eval_id=target.eval_id or "new",
             app_name=chosen.app_name or DEFAULT_APP_NAME,
             user_id=user_id or DEFAULT_USER_ID,
             state=state or {},
         )
-        taping = taping_of(self.settings, chosen.choices, target.name, target.set_id)
+        taping = live.taping_of(self.settings, chosen.choices, target.name, target.set_id)
         draft = self._converse(target, start, chosen, messages, taping)
         conversation = Conversation(
             session_id=target.name,
@@ -235,10 +205,11 @@ class _Recorder:
             state=state,
         )
         target = replace(target, eval_id=self._chosen_id(target, draft))
-        recorded = _Recorded(conversation=conversation, draft=draft, taping=taping)
+        again = partial(self._again, start, chosen, draft)
+        recorded = _Recorded(conversation=conversation, draft=draft, taping=taping, again=again)
         return self._write(target, [recorded], flag=chosen.flag)
 
-    def _chosen_id(self, target: Target, draft: Draft) -> str:
+    def _chosen_id(self, target: Target, draft: new_cases.Draft) -> str:
         """The id of the case: the one given to `/save`, unless another case has it."""
         if draft.eval_id and draft.eval_id in target.taken and target.index is None:
             self.io.log(f"agent-eval: {target.name} has a case `{harmless(draft.eval_id)}` already; it is kept.")
@@ -249,36 +220,50 @@ class _Recorder:
         """The messages to send; empty for a chat."""
         arguments = self.arguments
         if arguments.say:
-            return said(arguments.say)
+            return stored.said(arguments.say)
         if arguments.messages is not None:
-            return read_messages(arguments.messages, sys.stdin.buffer.read)
+            return stored.read_messages(arguments.messages, sys.stdin.buffer.read)
         return []
 
     def _converse(
         self,
         target: Target,
-        start: SessionStart,
-        chosen: ChosenAgent,
+        start: live.SessionStart,
+        chosen: live.ChosenAgent,
         messages: Sequence[Content],
-        taping: Taping | None,
-    ) -> Draft:
+        taping: live.Taping | None,
+    ) -> new_cases.Draft:
         from agent_eval.pipeline import RunContext
 
         context = RunContext(environ=self.io.environ, log=self.io.log)
-        with live_agent(self.settings, context, chosen.choices, start, taping) as agent:
+        with live.live_agent(self.settings, context, chosen.choices, start, taping) as agent:
             if not messages:
                 return Chat(agent=agent, terminal=self._terminal(), state=start.state).run()
             takes = agent.converse(messages, self.arguments.runs)
         take = takes[0] if len(takes) == 1 else self._most_typical(target, takes, taping)
-        return Draft(turns=list(take.turns), calls_visible=take.calls_visible)
+        return new_cases.Draft(turns=list(take.turns), calls_visible=take.calls_visible)
 
-    def _most_typical(self, target: Target, takes: Sequence[Take], taping: Taping | None) -> Take:
+    def _again(
+        self, start: live.SessionStart, chosen: live.ChosenAgent, draft: new_cases.Draft
+    ) -> Sequence[Invocation]:
+        from agent_eval.pipeline import RunContext
 
-        config = config_of(target.path, self.settings.root, self.settings.config)
+        self.io.log("agent-eval: asking once more in a new process, since expected values look random")
+        context = RunContext(environ=self.io.environ, log=self.io.log)
+        try:
+            with live.live_agent(self.settings, context, chosen.choices, start) as agent:
+                return agent.converse([turn.user_content for turn in draft.turns], 1)[0].turns
+        except AgentFailure as failure:  # The case is written.
+            self.io.log("\n".join(failure_lines(failure)))
+            return ()
+
+    def _most_typical(self, target: Target, takes: Sequence[live.Take], taping: live.Taping | None) -> live.Take:
+
+        config = new_cases.config_of(target.path, self.settings.root, self.settings.config)
         if config is None:
             raise error("record-file", "The config of the file is invalid.", "`agent-eval validate` reports why.")
         case = EvalCase(eval_id="new", conversation=list(takes[0].turns))
-        index, alike = most_typical_take(case, takes, config)
+        index, alike = new_cases.most_typical_take(case, takes, config)
         if taping is not None:
             taping.chosen = index if alike == len(takes) else None
         self.io.log(f"agent-eval: expecting run {index + 1} of {len(takes)}; {alike} of them made the same calls.")
@@ -295,8 +280,8 @@ class _Recorder:
             return 0
         form = CaseForm(expect=self.arguments.expect, form=self.arguments.form or target.form)
         conversations = [item.conversation for item in recorded]
-        cases, written, problems = new_cases(target, conversations, form)
-        problems += failed_tools(cases, conversations, target.name, str(self.settings.output / "logs"))
+        cases, written, problems = new_cases.new_cases(target, conversations, form)
+        problems += new_cases.failed_tools(cases, conversations, target.name, str(self.settings.output / "logs"))
         log_problems([*target.notices, *problems], self.io)
         shown = [case.model_dump(mode="json", exclude_unset=True, exclude_none=True) for case in cases]
         text = "\n".join(json.dumps(case, indent=2, ensure_ascii=False) for case in shown)
@@ -339,20 +324,20 @@ class _Recorder:
         self, target: Target, cases: Sequence[EvalCase], recorded: Sequence[_Recorded]
     ) -> tuple[bool, list[str]]:
         """Whether what was recorded passes with the new cases, and the scores."""
-        config = config_of(target.path, self.settings.root, self.settings.config)
+        config = new_cases.config_of(target.path, self.settings.root, self.settings.config)
         if config is None:
             return True, ["The config of the file is invalid: `agent-eval validate` reports why."]
         lines: list[str] = []
         passes = True
         pairs = zip(cases, recorded, strict=False) if len(cases) == len(recorded) else ()
         for case, item in pairs:
-            check = self_check(case, item.draft.turns, config, calls_visible=item.draft.calls_visible)
+            check = new_cases.self_check(case, item.draft.turns, config, calls_visible=item.draft.calls_visible)
             passes = passes and check.passes
             if len(cases) == 1 or not check.passes:
-                lines += score_lines(check, case)
+                lines += new_cases.score_lines(check, case)
+            if check.passes and new_cases.seemingly_random(case) and (again := item.again()):
+                log_problems(new_cases.random_values(case, again, target.name), self.io)
+                check = new_cases.self_check(case, again, config, calls_visible=item.draft.calls_visible)
+                lines += [] if check.passes else ["  It does not pass in a new process."]
+                passes = passes and check.passes
         return passes, lines
-
-
-def _masker(io: CliIO) -> Any:
-
-    return Masker(secrets_in(io.environ))

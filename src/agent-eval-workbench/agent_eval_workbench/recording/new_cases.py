@@ -27,9 +27,18 @@ _DIGITS = re.compile(r"(?<![\w.])\+?\d(?:[ /()-]{0,2}\d){7,18}(?![\w])")
 """Eight to nineteen digits with the separators of phone and card numbers."""
 _CARD = range(13, 20)
 """Digits of a card number (ISO/IEC 7812-1)."""
+_RANDOM = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?=[A-Za-z0-9]{6})(?:[A-Za-z]+\d+[A-Za-z]|\d+[A-Za-z]+\d)[A-Za-z0-9]*|(?!(?:19|20)\d\d\b)\d{4,}"
+    r"|\d\d:\d\d:\d\d)(?![A-Za-z0-9])"
+)
+"""Words of digits between letters, or the other way round, numbers that are no years, and times with seconds."""
 _LONGEST = 100_000
 _PLACES = 10
 _LONGEST_ERROR = 300
+
+
+def _found(message: str, hint: str, name: str, severity: Severity = Severity.WARNING, *, code: str) -> Problem:
+    return Problem(severity=severity, code=code, message=message, hint=hint, file=name)
 
 
 def personal_data(cases: Sequence[EvalCase], name: str) -> list[Problem]:
@@ -47,15 +56,9 @@ def personal_data(cases: Sequence[EvalCase], name: str) -> list[Problem]:
             if (counts := _kinds(text))
         ]
         if places:
-            problems.append(
-                Problem(
-                    severity=Severity.NOTICE,
-                    code="record-personal-data",
-                    message=f"The case `{case.eval_id}` has what looks like personal data ({listed(places, _PLACES)}).",
-                    hint="Replace it with invented data before you commit the file.",
-                    file=name,
-                )
-            )
+            message = f"The case `{case.eval_id}` has what looks like personal data ({listed(places, _PLACES)})."
+            hint = "Replace it with invented data before you commit the file."
+            problems.append(_found(message, hint, name, Severity.NOTICE, code="record-personal-data"))
     return problems
 
 
@@ -152,9 +155,7 @@ def new_cases(
         if (turns := len(case.conversation or ())) > _LONG:
             message = f"The case `{case.eval_id}` has {turns:,} turns, and each run of it asks the agent all of them."
             hint = "A shorter case that shows the same costs less."
-            problems.append(
-                Problem(severity=Severity.NOTICE, code="record-long", message=message, hint=hint, file=target.name)
-            )
+            problems.append(_found(message, hint, target.name, Severity.NOTICE, code="record-long"))
     problems += masks_in(cases, target.name) + personal_data(cases, target.name)
     return cases, text, problems
 
@@ -175,16 +176,34 @@ def failed_tools(
         found = dict(failure for turn in conversation.turns for failure in tool_failures(turn))
         failures = [f"{each}: {shorten(error.split(chr(10))[0], _LONGEST_ERROR)}" for each, error in found.items()]
         if failures:
-            problems.append(
-                Problem(
-                    severity=Severity.WARNING,
-                    code="record-tool-failed",
-                    message=f"In the case `{case.eval_id}` tools failed: {listed(failures, _PLACES)}",
-                    hint=f"If that is not what the case is about, fix it and record again. The agent's log: {logs}",
-                    file=name,
-                )
-            )
+            message = f"In the case `{case.eval_id}` tools failed: {listed(failures, _PLACES)}"
+            hint = f"If that is not what the case is about, fix it and record again. The agent's log: {logs}"
+            problems.append(_found(message, hint, name, code="record-tool-failed"))
     return problems
+
+
+def seemingly_random(case: EvalCase) -> set[str]:
+    """The values that a case expects and that may be others in each process: ids, tokens, long numbers."""
+    turns = case.conversation or ()
+    given = [turn.user_content.model_dump_json() for turn in turns] + [str(case.session_input)]
+    expected = [turn.model_dump_json(exclude={"user_content"}) for turn in turns]
+    return {*_RANDOM.findall(" ".join(expected))} - {*_RANDOM.findall(" ".join(given))}
+
+
+def random_values(case: EvalCase, again: Sequence[Invocation], name: str) -> list[Problem]:
+    """A warning if the same conversation in another process has other values than a case expects.
+
+    Args:
+        case: A new case.
+        again: The other conversation.
+        name: The file.
+    """
+    seen = {value for turn in again for value in _RANDOM.findall(turn.model_dump_json())}
+    if not (others := sorted(seemingly_random(case) - seen)):
+        return []
+    message = f"In the case `{case.eval_id}` values are others in a new process: {listed(others, _PLACES)}"
+    hint = "Give the agent fixed ones for evals, or leave them out (--expect, `ignore_args`)."
+    return [_found(message, hint, name, code="record-random")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,19 +42,8 @@ from agent_eval_results import (
 from agent_eval_scoring.core.invocation import Invocation, tool_calls
 from agent_eval_scoring.evalset.models import METRICS
 
-__all__ = [
-    "NOTHING",
-    "CaseRuns",
-    "Turn",
-    "error_in",
-    "find_causes",
-    "json_text",
-    "leaves",
-    "mentions",
-    "turn_of",
-    "word_changes",
-    "words",
-]
+__all__ = ["NOTHING", "CaseRuns", "Turn", "error_in", "find_causes", "json_text", "leaves"]
+__all__ += ["mentions", "turn_of", "word_changes", "words"]
 _AT_END = 1_000_000
 """In place of a turn: after all of them."""
 _MOST_RUNS = 10
@@ -312,6 +301,7 @@ def _look_at(spectrum: _Spectrum, case: _Judged, recorded: CaseRuns, tools: set[
         spectrum.repeated_on_base += 1
         spectrum.varied.update(set[Key]().union(*varied))
     there = base or _expected(recorded)
+    wanted = Counter(call.name for each in recorded.expected for call in tool_calls(each.intermediate_data))
     status = "passed" if case.passed else "failed"
     found: dict[int, list[Difference]] = {}
     head: list[Side] = []
@@ -322,7 +312,9 @@ def _look_at(spectrum: _Spectrum, case: _Judged, recorded: CaseRuns, tools: set[
             continue
         compared = nearest(head[-1], there)
         fine = case.fine.get(recording.run, set())
-        found[recording.run] = [bare for each in compared if (bare := each.bare(fine)).keys or bare.ends]
+        calls = Counter(call.call.name for turn in head[-1].turns for call in turn.calls)
+        meant: set[Key] = {("call-extra", name) for name, count in wanted.items() if count >= calls[name]}
+        found[recording.run] = [bare for each in compared if (bare := each.bare(fine, meant)).keys or bare.ends]
         found[recording.run] += [
             Difference(at=(_AT_END, float(number)), keys=keys)
             for number, keys in enumerate(case.criteria.get(recording.run, ()))
@@ -337,8 +329,7 @@ def _look_at(spectrum: _Spectrum, case: _Judged, recorded: CaseRuns, tools: set[
     if case.passed:
         spectrum.passed += 1
         spectrum.passing.update(having)
-        named = {call.name for each in recorded.expected for call in tool_calls(each.intermediate_data)}
-        unnamed = {key for key in having if recorded.expected and key[0] == "call-missing" and key[1] not in named}
+        unnamed = {key for key in having if recorded.expected and key[0] == "call-missing" and key[1] not in wanted}
         fine = set[str]().union(*case.fine.values())
         spectrum.forgiven.update(unnamed | {key for key in having if side_of(key) in fine})
         return
@@ -393,6 +384,8 @@ def _best(spectrum: _Spectrum, cases: Sequence[_Case], *, few: bool) -> tuple[Ke
     for key, group in groups.items():
         if not spectrum.counts(key, len(group)) or not _is_group(key, group, few=few):
             continue
+        if few and str(key[0]).startswith("tool-") and spectrum.varied[key]:
+            continue  # Code that differs from run to run without a change.
         ochiai = len(group) / sqrt(len(cases) * (len(group) + spectrum.against(key)))
         places = [case.starts[key][1] for case in group]
         earliest = sum(place.at[0] + min(place.at[1] + 1, 1_000) / 1_001 for place in places) / len(places)

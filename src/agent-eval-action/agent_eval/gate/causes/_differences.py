@@ -20,14 +20,8 @@ _MOST_CHANGES = 8
 _OUTAGES = frozenset(
     {
         *("APIConnectionError", "APITimeoutError", "ConnectError", "ConnectTimeout", "ConnectionError"),
-        *(
-            "ConnectionRefusedError",
-            "ConnectionResetError",
-            "DeadlineExceeded",
-            "InternalServerError",
-            "RateLimitError",
-        ),
-        *("ReadTimeout", "ResourceExhausted", "ServerError", "ServiceUnavailable", "TimeoutError"),
+        *("ConnectionRefusedError", "ConnectionResetError", "DeadlineExceeded", "InternalServerError"),
+        *("RateLimitError", "ReadTimeout", "ResourceExhausted", "ServerError", "ServiceUnavailable", "TimeoutError"),
         "TooManyRequests",
     }
 )

@@ -59,9 +59,11 @@ class Difference:
         place = self.at[1]
         return int(place) if 0 <= place < math.inf and place % 1 < BETWEEN else None
 
-    def bare(self, fine: Set[str] = frozenset()) -> Difference:
-        """The same without data, which takes most of the memory, and without what is `fine`: calls or the answer."""
-        left = tuple(key for key in self.keys if side_of(key) not in fine)
+    def bare(self, fine: Set[str] = frozenset(), meant: Set[Key] = frozenset()) -> Difference:
+        """The same without data, which takes most of the memory, without what is `fine`: calls or the answer, and
+        without what the case expects.
+        """
+        left = tuple(key for key in self.keys if side_of(key) not in fine and key[:2] not in meant)
         return dataclasses.replace(self, data={}, keys=() if self.weak and "answer" in fine else left)
 
 

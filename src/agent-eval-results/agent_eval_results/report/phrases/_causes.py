@@ -23,7 +23,7 @@ def cause_sentence(cause: CauseReport, base: str = NO_NAME) -> str:
         cause: The cause.
         base: The base branch's name.
     """
-    also = [_LINES[each.code](each.data) for each in cause.symptoms]
+    also = list(dict.fromkeys(_LINES[each.code](each.data) for each in cause.symptoms))
     shown = f"; also {listed(also, _MOST_NAMES)}" if also else ""
     return _SENTENCES[cause.code](cause, "" if cause.base is None else base) + shown
 
@@ -76,8 +76,11 @@ def changed_here(cause: CauseReport) -> str:
 
 def changed_lead(cause: CauseReport) -> str:
     """What is said before the changed lines: whether it is the first of them, or any."""
+    number = len(cause.changed_here)
+    if cause.one_of and cause.few and not cause.repeated:
+        return "One run may differ by chance; " + (f"one of these {number} changed places" if number > 1 else "changed")
     if cause.one_of:
-        return f"One of these {len(cause.changed_here)} changed places" + ", called before" * cause.called_before
+        return f"One of these {number} changed places" + ", called before" * cause.called_before
     return "Changed, and called before" if cause.called_before else "Changed here"
 
 

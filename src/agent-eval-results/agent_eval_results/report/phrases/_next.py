@@ -168,6 +168,7 @@ def _find_tools(subject: str) -> list[Step]:
 
 
 def _look_at_places(places: Sequence[Place], *, one_of: bool) -> list[Step]:
+    one_of = one_of and len(places) > 1
     steps: list[Step] = [f"look at one of these {len(places)} places, changed here: " if one_of else "look at "]
     shown = places[:_MOST_PLACES]
     for number, place in enumerate(shown):
