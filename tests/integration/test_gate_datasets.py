@@ -11,12 +11,13 @@ import pytest
 from adk_envs import MATRIX, REFERENCE, adk_python
 from adk_harness import request, running
 from base_repos import new_repo
-from dataset_samples import CALL, FOLDER, HISTORY, POOL, asked, event, project, talked
+from dataset_samples import CALL, FOLDER, HISTORY, POOL, RESULT, asked, event, project, talked
 from fake_gemini import Answer, FakeGemini, GenerateRequest
 from gate_runs import Done, Repository
 from golden_files import check
 
 from agent_eval_scoring.core.content import model_message, text_of, user_message
+from agent_eval_scoring.core.invocation import answered
 from agent_eval_scoring.evalset.models import EvalCase, SeededEvent, SessionInput
 
 DATASET = f"{FOLDER}/datasets/basic-dataset.json"
@@ -98,6 +99,28 @@ def test_run__traces_are_the_agent(repository: Repository) -> None:
     assert done.statuses == {"open": "failed", "price": "passed", "cancel": "failed"}, "it has no such cases"
     assert "it has several cases `price`" in repository.gate("run", "--agent", "recorded:twice.json", code=2).out
     assert "it is a dataset, not traces" in repository.gate("run", "--agent", f"recorded:{DATASET}", code=2).out
+
+
+def test_run__traces_that_a_script_of_the_project_wrote(repository: Repository) -> None:
+    """They begin with the message, a person confirms a call meanwhile, and they are cases themselves."""
+    of_agents_cli(repository)
+    call, confirmed = (
+        {"author": author, "content": {"role": "model", "parts": [part]}}
+        for author, part in (("cinema", CALL), ("user", RESULT))
+    )
+    turns = [[event("user", "The price?"), call], [confirmed, event("cinema", "Ten euros.")]]
+    said = [{"response": model_message("Ten euros.").model_dump(exclude_none=True)}]
+    traced = {**talked("price", *turns, responses=said), "prompt": asked("price", "The price?")["prompt"]}
+    repository.write({"artifacts/own.json": {"eval_cases": [traced]}})
+    for files in (f"{DATASET}:price", "artifacts/own.json"):
+        done = repository.gate("run", "--agent", "recorded:artifacts/own.json", files, code=0)
+        [recording] = done.recordings
+        [turn] = recording.invocations
+        assert text_of(turn.user_content) == "The price?"
+        assert [(call.name, response is not None) for call, response in answered(turn.intermediate_data)] == [
+            ("book", True)
+        ]
+    assert scores(done) == {"price count": 4.0}, "the message, the call, the confirmation, the answer"
 
 
 def test_run__a_judge_with_a_prompt_of_the_project(repository: Repository) -> None:

@@ -122,15 +122,18 @@ class ConfigFinder:
         """The config of a dataset of agents-cli; None if it has an error. ADK's default criteria don't apply."""
         override = self.override
         given = override if override is not None and is_dataset_config(override) else self._nearest_of_dataset(path)
-        limits = override if override not in {None, given} else self._find(path.parent, True)
+        beside = path if given is None or path.is_relative_to(given.parent) else given
+        limits = override if override not in {None, given} else self._find(beside.parent, True)
         if (given, limits) not in self._of_datasets:
             self._of_datasets[given, limits], problems = self._load_dataset_config(given, limits)
             self.problems += problems
         return self._of_datasets[given, limits]
 
     def _nearest_of_dataset(self, path: Path) -> Path | None:
-        folders = [folder for folder in path.parents if folder.is_relative_to(self.root)]
-        configs = (folder / name for folder in folders or [path.parent] for name in DATASET_CONFIGS)
+        """The config above a dataset; for one elsewhere, e.g. traces, that of the project, as agents-cli finds it."""
+        folders = [folder for folder in path.parents if folder.is_relative_to(self.root)] or [path.parent]
+        folders += [folder / place for folder in folders for place in ("tests/eval", "eval")]
+        configs = (folder / name for folder in folders for name in DATASET_CONFIGS)
         return next((path for path in configs if path.is_file() and is_dataset_config(path)), None)
 
     def _load_dataset_config(self, given: Path | None, limits: Path | None) -> tuple[EvalConfig | None, list[Problem]]:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from agent_eval_scoring.core.content import Content
 from agent_eval_scoring.core.invocation import IntermediateData, Invocation
-from agent_eval_scoring.core.problem import Problem, has_error
+from agent_eval_scoring.core.problem import Problem, Severity, has_error
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.json import Document, JsonPath
 from agent_eval_scoring.evalset.models import ConversationScenario, EvalCase, EvalSet, SeededEvent, SessionInput
@@ -93,11 +93,16 @@ def convert_dataset(document: Document) -> tuple[Converted | None, list[Problem]
         shape = shape_problems(document, error, Dataset, ())
         others = [problem for problem in shape if not any((problem.path or "").startswith(str(path)) for path in wrong)]
         return None, [*problems, *others]
-    if any(case.responses for case in cases):
-        message = "It is a file of traces: its cases have `responses`, the answers of an agent."
-        hint = f"Use it as the agent: `--agent recorded:{document.file}`, with the dataset that it answers."
-        return None, [document.error("dataset-of-traces", message, path=(key,), key=True, hint=hint)]
-    problems += [problem for index, case in enumerate(cases) for problem in _problems(document, (key, index), case)]
+    is_trace = any(case.responses for case in cases)
+    if is_trace:
+        message = "The cases have answers (`responses`), which only `recorded:` scores; another agent answers anew."
+        hint = f"To score them: `--agent recorded:{document.file}`."
+        problems.append(
+            document.problem(Severity.NOTICE, "dataset-of-traces", message, path=(key,), key=True, hint=hint)
+        )
+        cases = [_without_answers(case) for case in cases]
+    for index, case in enumerate(cases):
+        problems += _problems(document, (key, index), case, is_trace=is_trace)
     if key != "eval_cases" or any("evalCaseId" in item or "agentData" in item for item in items):
         message = "The keys are in camelCase, which `agents-cli eval generate` refuses."
         problems.append(document.warning("agents-cli-differs", message, path=(key,), key=True, hint="Use snake_case."))
@@ -115,12 +120,38 @@ def answered_cases(document: Document) -> Iterator[tuple[str, Content, list[Data
         ValueError: It is malformed, or a case has no answer.
     """
     for index, case in enumerate(Dataset.model_validate(document.value).eval_cases):
-        events, eval_id = _events(case), case.eval_case_id or f"case_{index}"
-        asked = max((at for at, event in enumerate(events) if event.author == "user" and event.content), default=-1)
-        message = events[asked].content if case.prompt is None and asked >= 0 else case.prompt
+        events, eval_id, sent = _events(case), case.eval_case_id or f"case_{index}", _sent(case)
+        message = case.prompt or (events[sent - 1].content if sent else None)
         if not case.responses or message is None:
             raise ValueError(f"its case `{eval_id}` has no answer: it is a dataset, not traces")
-        yield eval_id, message, events[asked + 1 :]
+        yield eval_id, message, events[sent:]
+
+
+def _sent(case: DatasetCase) -> int:
+    """How many events of a trace there are until the message was sent, with it; 0 if it is not among them.
+
+    What follows is the answer, with all that a person said meanwhile, e.g. to confirm a call.
+    """
+    events = _events(case)
+    asked = [at for at, event in enumerate(events, 1) if event.author == "user" and _is_asked(event.content)]
+    return next((at for at in asked if events[at - 1].content == case.prompt), asked[-1] if asked else 0)
+
+
+def _without_answers(case: DatasetCase) -> DatasetCase:
+    """A case of a trace as a case to run."""
+    left, turns = _sent(case), []
+    for turn in (case.agent_data.turns if case.agent_data is not None else None) or []:
+        events = turn.events or []
+        if left > 0:
+            turns.append(turn.model_copy(update={"events": events[:left]}))
+        left -= len(events)
+    data = None if case.agent_data is None else case.agent_data.model_copy(update={"turns": turns})
+    return case.model_copy(update={"responses": None, "agent_data": data})
+
+
+def _is_asked(content: Content | None) -> bool:
+    """Whether a content of the user is a message, not only the response of a call."""
+    return content is not None and any(part.function_response is None for part in content.iter_parts())
 
 
 def _bare_texts(document: Document, path: JsonPath, case: Any) -> Iterator[Problem]:
@@ -137,11 +168,11 @@ def _bare_texts(document: Document, path: JsonPath, case: Any) -> Iterator[Probl
         yield document.error("wrong-type", message, path=(*path, "reference"), hint=f'Write "reference": {_REFERENCE}.')
 
 
-def _problems(document: Document, path: JsonPath, case: DatasetCase) -> Iterator[Problem]:
+def _problems(document: Document, path: JsonPath, case: DatasetCase, *, is_trace: bool) -> Iterator[Problem]:
     """What can't be run in a case, and what has no effect."""
     events = _events(case)
     where: JsonPath = (*path, "agent_data", "turns")
-    if case.prompt is not None and events:
+    if case.prompt is not None and events and not is_trace:
         yield document.error(
             "dataset-message",
             "The case has both `prompt` and `agent_data.turns`, so what to send is ambiguous.",
