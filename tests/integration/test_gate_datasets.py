@@ -111,15 +111,16 @@ def test_run__traces_that_a_script_of_the_project_wrote(repository: Repository) 
     turns = [[event("user", "The price?"), call], [confirmed, event("cinema", "Ten euros.")]]
     said = [{"response": model_message("Ten euros.").model_dump(exclude_none=True)}]
     traced = {**talked("price", *turns, responses=said), "prompt": asked("price", "The price?")["prompt"]}
-    repository.write({"artifacts/own.json": {"eval_cases": [traced]}})
-    for files in (f"{DATASET}:price", "artifacts/own.json"):
-        done = repository.gate("run", "--agent", "recorded:artifacts/own.json", files, code=0)
+    bare = talked("price", *turns)
+    repository.write({"artifacts/own.json": {"eval_cases": [traced]}, "bare.json": {"eval_cases": [bare]}})
+    of_dataset, own = f"{DATASET}:price", "artifacts/own.json"
+    for recorded, files in (("bare.json", of_dataset), (own, of_dataset), (own, own)):
+        done = repository.gate("run", "--agent", f"recorded:{recorded}", files, code=0)
         [recording] = done.recordings
         [turn] = recording.invocations
         assert text_of(turn.user_content) == "The price?"
-        assert [(call.name, response is not None) for call, response in answered(turn.intermediate_data)] == [
-            ("book", True)
-        ]
+        calls = [(call.name, response is not None) for call, response in answered(turn.intermediate_data)]
+        assert calls == [("book", True)], recorded
     assert scores(done) == {"price count": 4.0}, "the message, the call, the confirmation, the answer"
 
 

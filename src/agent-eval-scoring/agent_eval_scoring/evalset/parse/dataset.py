@@ -122,7 +122,7 @@ def answered_cases(document: Document) -> Iterator[tuple[str, Content, list[Data
     for index, case in enumerate(Dataset.model_validate(document.value).eval_cases):
         events, eval_id, sent = _events(case), case.eval_case_id or f"case_{index}", _sent(case)
         message = case.prompt or (events[sent - 1].content if sent else None)
-        if not case.responses or message is None:
+        if message is None or not (case.responses or any(event.content for event in events[sent:])):
             raise ValueError(f"its case `{eval_id}` has no answer: it is a dataset, not traces")
         yield eval_id, message, events[sent:]
 
