@@ -150,6 +150,7 @@ def detect_ci_context(
         forge=_forge(token, host, event, log),
     )
     if detected.kind == "refuse":
+        # Before anything is fetched: the token is not used for an event that is refused.
         return ci, [_error("event-refused", detected.explanation, None)]
     ci = replace(ci, remote=_remote(token, event))
     if detected.kind == "compare" and detected.base_commit is None:
@@ -199,9 +200,11 @@ def _uncommitted(git: Git | GitError, head: str, root: Path, skip: Sequence[Path
     written = tuple(f"{os.path.relpath(path, root)}/" for path in skip)
     try:
         names = git.differing(head, new=() if event.name else _READ) if isinstance(git, Git) else []
+        # A slash marks what is outside of the root, e.g. a library beside it: the agent may import it.
         names += [f"/{name}" for name in git.differing(head, new=(), inside=False)] if isinstance(git, Git) else []
     except GitError:
         return []
+    # Where an earlier run wrote, maybe with another `output-dir`: its files don't change what is tested.
     written += tuple(name.removesuffix("results.json") for name in names if name.endswith("/results.json"))
     return [carriable(name) for name in names if not name.startswith(written)][:_MOST_NAMED]
 
@@ -240,6 +243,7 @@ def _with_baseline_request(
         git=ci.git,
         forge=ci.forge,
         artifact=artifact,
+        # An event that names its base is compared with that one: `base-ref` is for runs without such an event.
         base_ref=base_ref if ci.activity.kind not in {"compare", "record"} else None,
     )
     if isinstance(result, FetchFailed):
@@ -287,6 +291,7 @@ def rules(ci: CIContext, root: Path, name: str) -> Rules:
         applied = f"{name} of {checkout} itself was applied" if own is not None else "The gate's defaults apply"
         return Rules(text=own, notice=f"{applied}, since the base branch's can't be read: {why}")
     exists = (root / name).exists()
+    # A file that is there and can't be read has no text either, and is not the same as none.
     if text == own and (exists or own is None):
         return Rules(text=own)
     what = "adds" if text is None else "changes" if exists else "removes"
@@ -313,6 +318,7 @@ def _ruling_commit(ci: CIContext) -> str:
         return request.tip
     head_itself = about.pull_request is not None and ci.origin.commit == about.pull_request.head_sha
     if request is not None and not head_itself:
+        # The forge's merge: its first parent, with which it is compared, was the tip.
         return request.commit
     if about.base_commit is None:
         raise GitError("the base's commit is not known.")
@@ -331,6 +337,7 @@ def _file_at(ci: CIContext, commit: str, name: str) -> bytes | None:
                 raise GitError(f"{name} is not a small regular file there.")
             return git.blob(entry.blob)
         except GitError:
+            # A clone of depth 1 whose remote gives nothing more: the forge has the file, too.
             if ci.forge is None:
                 raise
     if ci.forge is None:

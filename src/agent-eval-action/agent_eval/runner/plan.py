@@ -212,6 +212,7 @@ def make_plan(
             for config in file.config.criteria
         }
         agent = agents[file.path]
+        # Part of the identity: scores of another default judge are another measurement, not a drop.
         default = judge.default_model if judge is not None else DEFAULT_JUDGE
         identities = {
             config.name: metric_identity(config, default, source=_source(custom.get(config.name), agent, sources))
@@ -238,6 +239,7 @@ def make_plan(
                         case, file.config.user_simulator_config, compares_state=file.config.compares_state
                     ),
                     identities=identities,
+                    # A tape may have the judge's replies, which is known only when the case is replayed.
                     skip_reason=None if missing is not None and missing.taped else skipped,
                     skip_live=skipped,
                 )
@@ -245,7 +247,7 @@ def make_plan(
     return Plan(
         cases=tuple(cases),
         num_runs=num_runs,
-        problems=tuple(dict.fromkeys(problems)),
+        problems=tuple(dict.fromkeys(problems)),  # Files that share a config share its problems.
         weights={case.case_id: float(case.turns) for case in cases},
         masker=masker,
     )
@@ -263,6 +265,7 @@ def _criterion(
 ) -> Criterion:
     functions = {name: metric["code_config"]["name"] for name, metric in custom.items()}
     if config.name in custom and "code" in custom[config.name]:
+        # agents-cli's functions: their source is sent, since their file is no module of the agent's environment.
         return CodeMetric(
             name=config.name,
             threshold=config.threshold,
@@ -310,6 +313,7 @@ def _skip_reason(
     if case.conversation_scenario is not None and user in missing.models:
         message = f"There is no key for the model of its simulated user, {user}"
     elif gating and all(isinstance(unlabelled(criterion), Withheld) for criterion in gating):
+        # Asking the agent would cost money, and nothing would score what it says.
         message = NO_JUDGE
     else:
         return None

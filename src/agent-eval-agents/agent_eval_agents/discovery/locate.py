@@ -159,6 +159,7 @@ def _choose(
     finder = Finder(root=root.resolve())
     problems: list[Problem] = []
     if explicit is not None:
+        # It answers every file, so nothing is searched: a broken agent elsewhere is not this run's problem.
         path, problem = finder.named(explicit, "--agent", None)
         if path is None:
             return AgentChoices(by_file={}, problems=(problem,) if problem else ())
@@ -206,6 +207,7 @@ def _mapped(
         matched = [file.path for file in files if patterns.match(file.path)]
         if not matched:
             if others is None and everything is not None:
+                # Only now, since it searches the repository: the pattern may be for files of another run.
                 others = everything()
             if any(patterns.match(name) for name in others or ()):
                 continue
@@ -235,6 +237,7 @@ def _shared_set_ids(choices: AgentChoices, files: Sequence[LoadedFile]) -> list[
     problems = []
     for file in files:
         choice, set_id = choices.by_file.get(file.path), file.eval_set.eval_set_id
+        # `adk eval` refuses them only in one call with one agent: sets of two agents may share an id.
         other = first.setdefault((choice.path, set_id), file.path) if choice is not None else file.path
         if other != file.path:
             problems.append(
