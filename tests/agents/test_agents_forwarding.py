@@ -3,11 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.pipeline._checkout import open_isolation
 from agent_eval.pipeline.context import RunContext, masker_of
+from agent_eval.pipeline.early import open_isolation
 from agent_eval.settings.settings import Settings
-from agent_eval_agents.discovery.finder import AgentChoice
-from agent_eval_agents.discovery.locate import AgentChoices
 from agent_eval_agents.sandbox.forwarding import (
     BASE_VARIABLES,
     DENIED_VARIABLES,
@@ -192,9 +190,8 @@ def test_the_agents_environment__has_no_identity_of_the_job_and_its_token_stays_
     root = tmp_path / "shop"
     root.mkdir()
     environ = {"PATH": "/bin", NAMED: credentials(tmp_path), "GOOGLE_API_KEY": "the-key"}
-    choices = AgentChoices(by_file={"a.test.json": AgentChoice(path="bot", reason="")})
 
-    with open_isolation(Settings(root=root), RunContext(environ=environ), choices) as isolation:
+    with open_isolation(Settings(root=root), RunContext(environ=environ), runs_here=True) as isolation:
         assert NAMED not in isolation.sandbox.environment
         text = masker_of({}, None, environ).text("the-key oidc-request-token")
         assert text == f"***GOOGLE_API_KEY*** ***{NAMED}***"

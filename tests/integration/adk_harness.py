@@ -72,6 +72,7 @@ def make(
     log_dir: Path,
     *,
     workers: int | None = 1,
+    runs: int = 1,
     turn_timeout: float = 180.0,
     limiter: Limiter | None = None,
     **options: Any,
@@ -81,16 +82,17 @@ def make(
     Its hosts are new interpreters, unless `python` is a command of host_forks.py.
     """
     outages = ModelOutages(turn_timeout=turn_timeout, limiter=limiter or Limiter(64), log=print)
-    return AdkAgent(host_spec(name, log_dir, **options), outages, workers=workers)
+    return AdkAgent(host_spec(name, log_dir, **options), outages, workers=workers, runs=runs)
 
 
 @asynccontextmanager
-async def forked() -> AsyncIterator[dict[str, Any]]:
-    """Options of `running`: hosts are forked by a parent. They must be."""
+async def forked(expected: int = 2) -> AsyncIterator[dict[str, Any]]:
+    """Options of `running`: hosts are forked by a parent, or one becomes the host. They must be."""
     parents = Parents()
-    async with parents.expecting(2):
+    async with parents.expecting(expected):
         yield {"parents": parents}
-        assert [task.result() is not None for task in parents._started.values()] == [True]
+        made = [task.result() for task in (*parents._started.values(), *parents._became)]
+        assert [parent is not None and not parent.refused and parent.became for parent in made] == [expected == 1]
 
 
 class Startable(Protocol):

@@ -19,10 +19,11 @@ from typing import Any
 import host_forks
 import pytest
 from adk_envs import FIXTURES, MATRIX, adk_python
-from adk_harness import failure, headline, make, pid, request, running, say, start_failure
+from adk_harness import failure, forked, headline, make, pid, request, running, say, start_failure
 from gate_runs import is_gone, patience, wait_until
 from golden_files import check
 
+from agent_eval_agents import loading
 from agent_eval_agents.adk import _driver, _slots
 from agent_eval_agents.host.connection import Connection, ConnectionLost, ProtocolError, RemoteError
 from agent_eval_agents.protocol import AgentFailure, FailureKind
@@ -439,6 +440,28 @@ ONCE = "lock = Path(os.environ['HOME']) / 'lock'\nif lock.exists():\n    {}\nloc
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="hosts are forked on Linux only")
+@pytest.mark.parametrize(
+    ("at_import", "runs", "hosts"),
+    [("", 59, 1), ("", 60, 2), ("", 500, 3), ("time.sleep(0.6)", 500, 1)],  # the last one does not load quickly
+)
+async def test_auto__forks_for_many_planned_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_import: str, runs: int, hosts: int
+) -> None:
+    for module in (_driver, loading):
+        monkeypatch.setattr(module, "cores", lambda: 3)
+    facts: dict[str, Any] = {"environment": {"AT_IMPORT": at_import}, "workers": None, "runs": runs}
+    async with forked() as parents, running("faults", tmp_path / "logs", **facts, **parents) as agent:
+        opened = [await agent.open(request()) for _ in range(5)]
+        assert len({session.host for session in opened}) == 1, "the second one begins with the fifth session"
+        for _ in range(20):
+            await asyncio.sleep(0.1 * patience())
+            opened.append(await agent.open(request()))
+        numbers = [await session.send(user_message("pid"), timeout=60) for session in opened]
+        assert len({str(tool_responses(turn.intermediate_data)[0].response) for turn in numbers}) == hosts
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the share of a core is read from /proc")
 @pytest.mark.parametrize(
     ("at_import", "sessions", "hosts"),
@@ -453,7 +476,7 @@ ONCE = "lock = Path(os.environ['HOME']) / 'lock'\nif lock.exists():\n    {}\nloc
 async def test_auto__a_second_host_for_many_sessions_or_for_those_that_compute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_import: str, sessions: int, hosts: int
 ) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(_driver, "cores", lambda: 4)
     monkeypatch.setattr(_driver, "_IN_ALL", 8)
     if sessions < 8:
         monkeypatch.setattr(_slots, "_SPAN", 0.2)

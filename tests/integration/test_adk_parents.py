@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -11,11 +12,11 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from adk_envs import adk_python
-from adk_harness import failure, forked, make, pid, request, running, say
+from adk_harness import failure, forked, host_spec, make, pid, request, running, say
 from agents_open_dir import open_directory, python_for
 from gate_runs import is_gone, wait_until
 
@@ -23,7 +24,7 @@ from agent_eval_agents.host._program import ProgramSpec
 from agent_eval_agents.host.connection import Connection, ConnectionLost
 from agent_eval_agents.host.parents import ForkedHost, Parent, Parents
 from agent_eval_agents.protocol import AgentFailure
-from agent_eval_agents.sandbox import Child, kill_group
+from agent_eval_agents.sandbox import Child, kill_group, kill_now
 from agent_eval_agents.sandbox.spawn import Account, Sandbox
 from agent_eval_scoring.core.content import text_of, user_message
 from agent_eval_scoring.core.masking import Masker
@@ -83,7 +84,7 @@ class Host:
 
 
 @contextlib.asynccontextmanager
-async def host_of(parent: Parent, directory: Path) -> AsyncIterator[Host]:
+async def host_of(parent: Parent, directory: Path, how: str = "fork") -> AsyncIterator[Host]:
     greeted = asyncio.Event()
 
     async def answer(method: str, params: dict[str, Any]) -> Any:
@@ -92,7 +93,7 @@ async def host_of(parent: Parent, directory: Path) -> AsyncIterator[Host]:
 
     ours, theirs = socket.socketpair()
     with theirs:
-        process = await parent.fork(directory, theirs)
+        process = await parent.fork(how, directory, theirs)
     connection = Connection(masker=Masker(), on_notify=lambda *_: None, on_request=answer)
     await connection.open(ours)
     reading = asyncio.create_task(connection.run())
@@ -122,6 +123,8 @@ REFUSED = {
     "secret": ("print('s3cret-key')", "***"),
 }
 """What runs when an interpreter starts, and why its process can't be a parent."""
+ENDED = {"process", "exit", "stop", "flood"}
+"""Those that can't become a host either."""
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -131,9 +134,20 @@ async def test_parents__refuse_what_a_fork_would_not_have(
     code, why = REFUSED[name]
     (place / "startup/sitecustomize.py").write_text(code)
     with caplog.at_level(logging.DEBUG, "agent_eval.hosts"):
-        assert await Parent.start(spec(place)) is None
+        parent = await Parent.start(spec(place))
     assert why in caplog.text
     assert "s3cret" not in caplog.text
+    assert (parent is None) is (name in ENDED)
+    if parent is not None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs, pytest.raises(OSError, match=r"opened a|a thread|installed"):
+            await parent.fork("fork", place, theirs)
+        parent.became = True
+        async with host_of(parent, place / "startup", "become") as host:
+            assert await host.run("import os\nreturn os.getcwd()") == str(place / "startup")
+            kill_now(host.process)
+            assert await asyncio.wait_for(host.process.wait(), 10) == -9
+        await parent.close()
 
 
 async def test_parents__an_error_of_the_import_is_left_to_the_hosts(
@@ -151,7 +165,9 @@ async def test_parents__are_started_for_several_hosts_of_one_environment(
     monkeypatch.setattr("agent_eval_agents.host.parents._MOST_PARENTS", 2)
 
     async def parent_of(parents: Parents, **variables: str) -> Parent | None:
-        return await parents.parent_of(spec(place, **variables))
+        fork = await parents.fork_of(spec(place, **variables))
+        assert fork is None or isinstance(fork, functools.partial)
+        return None if fork is None else cast("Any", fork.func).__self__
 
     parents = Parents()
     assert await parent_of(parents) is None, "no one would end it"
@@ -169,14 +185,46 @@ async def test_parents__are_started_for_several_hosts_of_one_environment(
     wait_until(lambda: all(map(is_gone, numbers)), seconds=5)
 
 
+async def test_parents__one_for_a_single_host_becomes_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts, parents = spec(place), Parents()
+    python = Path(facts.python[0])
+    parents.begin(python, place, facts.sandbox, facts.masker)
+    assert not parents._started, "python may look for something in its working directory"
+    monkeypatch.setattr("agent_eval_agents.host.parents._place", lambda _: None)
+
+    async def fork(parents: Parents) -> str:
+        """Which parent makes the next host, and how."""
+        made = await parents.fork_of(facts)
+        assert made is None or isinstance(made, functools.partial)
+        return "new" if made is None else made.args[0]
+
+    async def began(parents: Parents) -> Parent:
+        parents.begin(python, place, facts.sandbox, facts.masker)
+        (task,) = parents._started.values()
+        parent = await task
+        assert parent is not None
+        return parent
+
+    first = await began(parents)
+    async with parents.expecting(1, USER):
+        assert [await fork(parents), await fork(parents)] == ["become", "new"]
+    second = await began(parents)
+    async with parents.expecting(2, USER):
+        assert [await fork(parents) for _ in range(4)] == ["fork", "built", "built", "built"], "the fourth of all"
+    assert is_gone(first._process.pid)
+    assert is_gone(second._process.pid)
+
+
 MODELS = """
 class BaseModel: pass
 class Broken(BaseModel):
     def model_rebuild(raise_errors):
         raise TypeError("no such type")
+COUNT = []
 class Built(Broken):
     def model_rebuild(raise_errors):
         print("built")
+        COUNT.append(1)
 """
 
 
@@ -184,12 +232,15 @@ async def test_parents__a_host_prints_what_the_import_has_printed_and_its_models
     (place / "site-packages/pydantic.py").write_text(MODELS)
     code = "print('experimental'); import sys, pydantic; print(1, file=sys.stderr)"
     (place / "site-packages/google/adk/runners.py").write_text(code)
-    async with parent_in(place) as parent, host_of(parent, place) as host, host_of(parent, place) as second:
+    built = "import pydantic\nreturn pydantic.COUNT"
+    async with parent_in(place) as parent, host_of(parent, place) as host, host_of(parent, place, "built") as second:
+        async with host_of(parent, place, "built") as third:
+            assert [await each.run(built) for each in (host, second, third)] == [[], [1], [1]]
         await host.run("print('mine')")
         for each, last in ((host, b"mine\n"), (second, b"")):
             await kill_group(each.process)
             assert each.process.stdout is not None
-            assert await each.process.stdout.read() == b"experimental\n1\nbuilt\n" + last
+            assert await each.process.stdout.read() == b"experimental\n1\n" + last
 
 
 async def test_parents__hosts_are_apart(place: Path) -> None:
@@ -270,7 +321,7 @@ async def test_parents__one_that_is_gone_takes_its_hosts_with_it(
             await hostile.run(f"import os\nos.kill(os.getppid(), {int(number)})\nreturn 1")
         ours, theirs = socket.socketpair()
         with ours, theirs, pytest.raises(OSError, match=r"ended|Broken pipe|reset|^$"):
-            await parent.fork(place, theirs)
+            await parent.fork("fork", place, theirs)
         assert await asyncio.wait_for(innocent.process.wait(), 10) == -9
         assert isinstance(innocent.process, ForkedHost)
         assert innocent.process.orphaned
@@ -312,11 +363,14 @@ print("STATE", json.dumps(state))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("how", ["fork", "become"])
 @pytest.mark.parametrize("version", ["1.18.0", "2.13.0"])
-async def test_parents__a_forked_host_is_like_a_new_one(tmp_path: Path, version: str) -> None:
+async def test_parents__their_host_is_like_a_new_one(tmp_path: Path, version: str, how: str) -> None:
     facts: dict[str, Any] = {"environment": {"AT_IMPORT": STATE, "LANG": "C.UTF-8"}, "python": adk_python(version)}
     states = []
-    async with forked() as parents:
+    async with forked(2 if how == "fork" else 1) as parents:
+        started = host_spec("faults", tmp_path / "logs", **facts)
+        parents["parents"].begin(facts["python"], started.root, started.sandbox, started.masker)
         for options in (parents, {}):
             async with running("faults", tmp_path / "logs", **facts, **options):
                 log = (tmp_path / "logs/faults-1.log").read_text()

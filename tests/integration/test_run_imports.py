@@ -31,6 +31,21 @@ def test_run__imports_nothing_before_the_agent_starts_that_can_wait() -> None:
     assert output(CODE) == ["[]", "[]"], "none is loaded, none is missing: a renamed module would never be loaded"
 
 
+EARLY = """
+import importlib.util
+import sys
+import agent_eval.commands.run, agent_eval.pipeline.early, agent_eval_agents.venv
+later = (".pipeline.pipeline", ".pipeline._files", ".pipeline._tapes", ".runner", ".github.client", "_agents.registry",
+         "_agents.a2a", "_agents.traces", "_scoring.criteria", "_scoring.evalset.loading")
+print([name for name in later if f"agent_eval{name}" in sys.modules])
+print([name for name in later if importlib.util.find_spec(f"agent_eval{name}") is None])
+"""
+
+
+def test_run__imports_even_less_before_its_agents_interpreter_starts() -> None:
+    assert output(EARLY) == ["[]", "[]"]
+
+
 def test_run__never_imports_the_workbench(tmp_path: Path) -> None:
     write_evals(tmp_path, "evals/lamp.test.json", {"on": ["lamp"]})
     code = "import sys; sys.modules['agent_eval_workbench'] = None; from agent_eval.cli import main;"

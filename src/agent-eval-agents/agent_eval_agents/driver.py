@@ -137,6 +137,8 @@ class AgentSpec:
     working_directory: Path
     """Where its processes start, absolute."""
     context: DriverContext
+    runs: int = 1
+    """How many are planned, at least."""
     sub_agent: str = ""
     """The agent in its tree that is evaluated as the root; empty for the root agent."""
     described: list[AgentDescribed] = field(default_factory=list)

@@ -12,6 +12,18 @@ from agent_eval_agents.protocol import LateLoad
 
 _Loaded = TypeVar("_Loaded")
 _MOST = max(os.cpu_count() or 1, 2)
+RUNS_OF_A_PROCESS = 60
+"""Runs that earn another process of their agent: importing google-adk takes a second of CPU."""
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processes_for(runs: int) -> int:
+    """How many processes so many planned runs of an agent can use, if a process costs little."""
+    return min(runs // RUNS_OF_A_PROCESS + 1, cores())
 
 
 class LoadQueue:

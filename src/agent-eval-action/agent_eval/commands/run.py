@@ -24,15 +24,12 @@ from agent_eval.commands.start import log_problems, log_start_directory, setting
 from agent_eval.gate.policy import PolicyEntry
 from agent_eval.pipeline import (
     CIContext,
-    Outcome,
     RunContext,
     change_warnings,
     deciding_files,
     detect_ci_context,
     for_artifact,
     gating_files_changed,
-    pipeline,
-    recording_refused,
     rules,
 )
 from agent_eval.settings import CONFIG_FILE, Settings
@@ -43,6 +40,7 @@ from agent_eval_scoring.core.problem import Problem, Severity, has_error
 if TYPE_CHECKING:
     from agent_eval.commands.publish import Published
     from agent_eval.forge import Posted
+    from agent_eval.pipeline import Outcome
     from agent_eval.runner import Progress
     from agent_eval.settings.parsers import Shard
 
@@ -124,13 +122,18 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are
         io.log(f"agent-eval: {warning}")
     if settings.mode == "link":
         return _link(settings, ci, problems, warnings, io)
-    problems += [] if yes else recording_refused(settings.record, settings.replay, ci, in_ci=io.in_ci)
+    if settings.record != "off" and not yes:
+        from agent_eval.pipeline import recording_refused
+
+        problems += recording_refused(settings.record, settings.replay, ci, in_ci=io.in_ci)
     ci = for_artifact(ci, settings.artifact)
     context = dataclasses.replace(_run_context(io, ci), warnings=tuple(warnings), files_are_read=files_are_read)
     with _exclusive_output(settings) as (settings, output_problems):
         problems += output_problems
         if has_error(problems):
             # Later steps need the files and outputs of this run, too.
+            from agent_eval.pipeline import pipeline
+
             outcome = pipeline.invalid(settings, context, problems)
         else:
             if settings.without_keys == "auto":
@@ -138,7 +141,7 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are
                 settings = dataclasses.replace(settings, without_keys="deterministic-only" if withheld else "invalid")
             with _progress(io) as report_progress:
                 context = dataclasses.replace(context, progress=report_progress)
-                outcome = _with_signals(functools.partial(pipeline.run, settings, context), context.stop)
+                outcome = _with_signals(functools.partial(_run, settings, context), context.stop)
         try:
             _report(outcome, settings.shard, settings.root, settings.output, io, verbose=verbose)
         except Exception as error:  # The exit code doesn't depend on the report, and the comment can still be written.
@@ -234,6 +237,15 @@ def _run_context(io: CliIO, ci: CIContext) -> RunContext:
         provenance={"commit": commit} if commit else {},
         ci=ci,
     )
+
+
+async def _run(settings: Settings, context: RunContext) -> Outcome:
+    from agent_eval.pipeline.early import starting_early
+
+    async with starting_early(settings, context) as started:
+        from agent_eval.pipeline import pipeline
+
+        return await pipeline.run(settings, started)
 
 
 def _with_signals(evaluate: Callable[[], Coroutine[None, None, Outcome]], stop: asyncio.Event) -> Outcome:

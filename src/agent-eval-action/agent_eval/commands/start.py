@@ -12,7 +12,6 @@ from agent_eval.commands._io import CliIO
 from agent_eval.settings import SETTINGS, Settings, read_settings
 from agent_eval_scoring.core.problem import Problem
 from agent_eval_scoring.evalset.paths import repository_of
-from agent_eval_scoring.evalset.problem_texts import render_github, render_json, render_text
 
 
 def settings_of(
@@ -60,6 +59,8 @@ def log_start_directory(io: CliIO) -> None:
 
 def print_problems(problems: Sequence[Problem], format: str = "text") -> None:
     """Prints problems to stdout as `text`, `json` or `github`."""
+    from agent_eval_scoring.evalset.problem_texts import render_github, render_json, render_text
+
     if format == "json":
         print(render_json(problems), end="")
     elif format == "github":
@@ -71,4 +72,6 @@ def print_problems(problems: Sequence[Problem], format: str = "text") -> None:
 def log_problems(problems: Sequence[Problem], io: CliIO) -> None:
     """Logs problems, if there are any."""
     if problems:
+        from agent_eval_scoring.evalset.problem_texts import render_text
+
         io.log(render_text(problems).rstrip())

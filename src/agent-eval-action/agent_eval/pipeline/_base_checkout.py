@@ -14,7 +14,8 @@ from agent_eval import __version__
 from agent_eval.baseline import Git, GitError, Remote
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, agents_on_base, open_base, share_dotenv
 from agent_eval.pipeline._agents import agent_trees
-from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
+from agent_eval.pipeline._checkout import Checkout, Resources, open_checkout
+from agent_eval.pipeline.early import NotIsolated, open_isolation
 from agent_eval_agents.discovery import AgentChoices
 from agent_eval_agents.protocol import AgentRefused
 from agent_eval_agents.sandbox import Isolation
@@ -175,7 +176,7 @@ class BaseCheckout:
         for choice in choices.by_file.values():
             if choice.runs_here and not choice.working_directory(settings.root, settings.agent_cwd).is_dir():
                 raise NotOnBase(f"The base has no directory {head.settings.agent_cwd}, which `agent-cwd` names.")
-        apart = open_isolation(settings, context, choices, name=_ACCOUNT)
+        apart = open_isolation(settings, context, runs_here=choices.runs_here, name=_ACCOUNT)
         isolation = self._isolated(apart, context.environ.get("PYTHONPATH"))
         journal = self._journal = Journal(settings.output / "journal.jsonl", resume=False)
         self.stack.callback(self._store, journal)
@@ -190,7 +191,7 @@ class BaseCheckout:
             purpose="agent-base",
         )
         self._checkout = await self.stack.enter_async_context(
-            open_checkout(settings, context, choices, isolation, resources)
+            open_checkout(settings, context, choices, isolation, resources, plan)
         )
         self._plan = plan
         return self._checkout, plan
@@ -278,4 +279,7 @@ async def open_base_checkout(head: Checkout, plan: Plan, choices: AgentChoices) 
         yield None
         return
     async with contextlib.AsyncExitStack() as stack:
+        if head.settings.agent_python is not None and head.isolation.sandbox.user is None:
+            # As another user's, its processes are no forks of the head's parent.
+            await stack.enter_async_context(head.context.parents.expecting(1))
         yield BaseCheckout(head=head, plan=plan, choices=choices, commit=ci.baseline_request.commit, stack=stack)

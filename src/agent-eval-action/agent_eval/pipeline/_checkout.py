@@ -9,7 +9,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,19 +19,8 @@ from agent_eval.pipeline._tapes import is_missed
 from agent_eval.pipeline.context import Preparation, RunContext, open_agents
 from agent_eval_agents.messages import AgentDescribed
 from agent_eval_agents.protocol import Agent
-from agent_eval_agents.sandbox import (
-    AGENT_USER,
-    NO_PROCESS,
-    Isolation,
-    allow_list,
-    is_base_variable,
-    isolated,
-    secrets_in,
-    without_github_identity,
-)
-from agent_eval_scoring.core.errors import AgentEvalError
+from agent_eval_agents.sandbox import Isolation, is_base_variable, secrets_in
 from agent_eval_scoring.core.limiter import Limiter
-from agent_eval_scoring.core.problem import Problem, has_error
 from agent_eval_scoring.core.text import share
 
 if TYPE_CHECKING:
@@ -42,14 +32,6 @@ if TYPE_CHECKING:
     from agent_eval_results import CaseReport, Recording
     from agent_eval_results.data.coverage import Reach
     from agent_eval_scoring.models.pool import ModelPool
-
-
-class NotIsolated(AgentEvalError):
-    """The agent can't be isolated as required; nothing was started."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("; ".join(problem.message for problem in problems))
-        self.problems = tuple(problems)
 
 
 @dataclass(kw_only=True)
@@ -237,39 +219,6 @@ def surroundings(isolation: Isolation, prepared: Preparation, root: Path, skip: 
     return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-@contextlib.contextmanager
-def open_isolation(
-    settings: Settings, context: RunContext, choices: AgentChoices, *, name: str | None = None
-) -> Iterator[Isolation]:
-    """Isolates the agents of a checkout from us.
-
-    Args:
-        settings: As they hold for the checkout.
-        context: The run's context.
-        choices: Its agents.
-        name: Another account than the one that the machine keeps for agents.
-
-    Raises:
-        NotIsolated: Isolation is required and not possible.
-    """
-    if not choices.runs_here:
-        yield NO_PROCESS
-        return
-    reachable = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
-    environ, left_out = without_github_identity(context.environ, settings.agent_env)
-    with isolated(
-        environ,
-        root=settings.root,
-        output_dir=settings.output,
-        allow=allow_list(settings.agent_env),
-        reachable=reachable,
-        name=name or AGENT_USER,
-    ) as isolation:
-        if has_error(isolation.problems):
-            raise NotIsolated(isolation.problems)
-        yield dataclasses.replace(isolation, problems=(*isolation.problems, *left_out))
-
-
 @contextlib.asynccontextmanager
 async def open_checkout(
     settings: Settings,
@@ -277,6 +226,7 @@ async def open_checkout(
     choices: AgentChoices,
     isolation: Isolation,
     resources: Resources,
+    plan: Plan,
     prepared: Preparation | None = None,
 ) -> AsyncIterator[Checkout]:
     """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
@@ -286,7 +236,8 @@ async def open_checkout(
     limiter = resources.limiter
     if choices.only_recorded:
         resources.bill = None
-    async with open_agents(settings, context, choices, isolation, limiter, prepared, described) as agents:
+    runs = Counter(case.agent for case, _ in plan.runs())
+    async with open_agents(settings, context, choices, isolation, limiter, prepared, described, runs) as agents:
         yield Checkout(
             described=described,
             settings=settings,

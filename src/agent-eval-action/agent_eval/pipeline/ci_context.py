@@ -22,7 +22,6 @@ from agent_eval.baseline import (
 from agent_eval.forge import Activity, Event, EventError, Forge, ForgeError, Host
 from agent_eval.github import GITHUB
 from agent_eval.gitlab import GITLAB
-from agent_eval_agents.registry import driver_of
 from agent_eval_results import JOURNAL, Origin
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.problem import Problem
@@ -405,6 +404,8 @@ def deciding_files(settings: Settings) -> Iterator[Path]:
         yield Path(settings.judge_cache)
     if settings.resume:
         yield settings.output_dir / JOURNAL
+    from agent_eval_agents.registry import driver_of  # The agents' processes start without it.
+
     for agent in (settings.agent, *settings.agents.values()):
         if agent is not None and (driver := driver_of(agent)).reads_file:
             yield Path(agent.removeprefix(driver.prefix))

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.pipeline._tapes import decides_tools
 from agent_eval.pipeline.ci_context import LOCAL, CIContext
 from agent_eval_agents.driver import AgentSpec, DriverContext, RemoteOptions
 from agent_eval_agents.host.parents import Parents
-from agent_eval_agents.loading import LoadQueue
+from agent_eval_agents.loading import LoadQueue, processes_for
 from agent_eval_agents.messages import AgentDescribed
 from agent_eval_agents.protocol import Agent
 from agent_eval_agents.sandbox import (
@@ -30,19 +29,30 @@ from agent_eval_results import JUDGE_REPLIES, LOGS
 from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import Problem, Severity, has_error
-from agent_eval_scoring.evalset.models import DEFAULT_JUDGE, LoadedFile
 
 if TYPE_CHECKING:
     from agent_eval.runner import MissingModels, Progress
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoices
     from agent_eval_agents.venv import AgentInterpreter
+    from agent_eval_scoring.evalset.models import LoadedFile
     from agent_eval_scoring.models import ModelSettings, ModelUse
     from agent_eval_scoring.models.pool import ModelPool
 
 _MOST_RESERVED, _RESERVED = 5.0, 0.2
 """Seconds at the end of a run, and their share of `run-timeout`, in which no model is asked: the report can then name
 the model's trouble as the cause of what was not answered, and not the end of the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Early:
+    """What has been started before the files are read."""
+
+    isolation: Isolation
+    apart: contextlib.ExitStack
+    """Ends the isolation."""
+    interpreter: asyncio.Task[tuple[AgentInterpreter | None, list[Problem]]]
+    """Whether the interpreter can be used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +72,8 @@ class RunContext:
     """Where the agents' processes wait for their turn to load."""
     parents: Parents = field(default_factory=Parents)
     """What may fork them."""
+    early: Early | None = None
+    """What has been started for them already."""
     source_url: str | None = None
     """Where the tested files can be read, e.g. `https://github.com/o/r/blob/SHA`."""
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -122,6 +134,7 @@ async def open_agents(
     limiter: Limiter,
     prepared: Preparation | None = None,
     described: dict[str, list[AgentDescribed]] | None = None,
+    runs: Mapping[str, int] | None = None,
 ) -> AsyncIterator[Mapping[str, Agent]]:
     """Makes every agent and closes all at the end. An agent starts when its first run needs it.
 
@@ -133,7 +146,9 @@ async def open_agents(
         limiter: Is notified of throttling and answers of their models.
         prepared: Result of `prepare`. None: `agent-setup` starts here, and nothing has been checked.
         described: Receives what each agent is, by its name.
+        runs: How many are planned, by the agent's name; None for one of each.
     """
+    from agent_eval.pipeline._tapes import decides_tools
     from agent_eval_agents.venv import default_cache_dir
 
     root = settings.root.resolve()
@@ -174,6 +189,7 @@ async def open_agents(
         ),
     )
     agents: dict[str, Agent] = {}
+    hosts = 0
     for choice in {choice.path: choice for choice in choices.by_file.values()}.values():
         spec = AgentSpec(
             source=choice.source,
@@ -181,6 +197,7 @@ async def open_agents(
             directory=choice.directory(root),
             working_directory=choice.working_directory(root, settings.agent_cwd),
             context=shared,
+            runs=1 if runs is None else runs.get(choice.path, 0),
             described=(described if described is not None else {}).setdefault(choice.path, []),
         )
         agents[choice.path] = agent = choice.driver.create(spec)
@@ -188,9 +205,8 @@ async def open_agents(
             from agent_eval_agents.adk.functions import WithFunctions
 
             agents[choice.path] = WithFunctions(agent, spec)
-    hosts = len({choice.path for choice in choices.by_file.values() if choice.in_python}) * (settings.workers or 1)
-    if settings.agent_python is None:  # Each agent may have an environment of its own.
-        hosts = 0
+        if choice.in_python and settings.agent_python is not None:  # Otherwise each may have an environment of its own.
+            hosts += settings.workers or processes_for(spec.runs)
     try:
         async with context.parents.expecting(hosts, isolation.sandbox.user):
             try:
@@ -240,12 +256,11 @@ async def prepare(
     if settings.agent_python is None or has_error(problems) or not running:
         return Preparation(problems=problems, setup=setup)
     request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
-    interpreter, unusable = await checked_interpreter(
-        request,
-        isolation,
-        masker_of(settings.agent_headers, settings.agent_env, context.environ),
-        after_setup=setup is not None,
-    )
+    if context.early is not None:
+        interpreter, unusable = await context.early.interpreter
+    else:
+        masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
+        interpreter, unusable = await checked_interpreter(request, isolation, masker, after_setup=setup is not None)
     return Preparation(problems=[*problems, *unusable], interpreter=interpreter, setup=setup)
 
 
@@ -387,4 +402,6 @@ def _milder(problem: Problem) -> Problem:
 
 def default_model(judge_model: str | None) -> str:
     """The judge of criteria that name no model."""
+    from agent_eval_scoring.evalset.models import DEFAULT_JUDGE
+
     return judge_model or DEFAULT_JUDGE

@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.pipeline._checkout import NotIsolated, open_isolation
 from agent_eval.pipeline.context import RunContext, open_agents, prepare
+from agent_eval.pipeline.early import NotIsolated, open_isolation
 from agent_eval_agents.protocol import Agent, AgentRefused
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.limiter import Limiter
@@ -43,7 +43,7 @@ async def open_live_agent(settings: Settings, context: RunContext, choices: Agen
     [path] = {choice.path for choice in choices.by_file.values()}
     with contextlib.ExitStack() as stack:
         try:
-            isolation = stack.enter_context(open_isolation(settings, context, choices))
+            isolation = stack.enter_context(open_isolation(settings, context, runs_here=choices.runs_here))
         except NotIsolated as refused:
             raise AgentUnavailable(refused.problems) from refused
         prepared = await prepare(settings, context, choices, isolation, until=time.monotonic() + settings.run_timeout)

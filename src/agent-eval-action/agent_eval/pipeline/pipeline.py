@@ -18,7 +18,7 @@ from agent_eval.baseline import FetchFailed
 from agent_eval.pipeline._agents import agent_trees
 from agent_eval.pipeline._base_rules import held_rules
 from agent_eval.pipeline._causes import explain, toolset_warnings
-from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation, surroundings
+from agent_eval.pipeline._checkout import Checkout, Resources, open_checkout, surroundings
 from agent_eval.pipeline._draft import died_with_others, draft_report, misspelt_tools, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, placed, plan_runs, policy_problems
 from agent_eval.pipeline._tapes import chosen_runs, is_missed, open_tapes, plan_tapes, replay_notices, tapes_unsupported
@@ -26,6 +26,7 @@ from agent_eval.pipeline.budget import Budget, open_bill, times
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, masker_of, model_settings, model_uses, open_models, prepare
 from agent_eval.pipeline.coverage import Coverage
+from agent_eval.pipeline.early import NotIsolated, isolate
 from agent_eval.pipeline.features import Feature, Run
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
@@ -194,7 +195,7 @@ async def _run(run: Run) -> Outcome:
     until = time.monotonic() + settings.run_timeout
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as apart:
         try:
-            isolation = apart.enter_context(open_isolation(settings, context, choices))
+            isolation = isolate(settings, context, apart, runs_here=choices.runs_here)
         except NotIsolated as refused:
             return write_refusal(settings, context, with_problems(run.report, refused.problems))
         prepared = await prepare(settings, context, choices, isolation, until=until)
@@ -225,7 +226,7 @@ async def _run(run: Run) -> Outcome:
             around=surroundings(isolation, prepared, settings.root, settings.written_directories),
         )
         async with (
-            open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
+            open_checkout(settings, context, choices, isolation, resources, plan, prepared) as checkout,
             open_base_checkout(checkout, plan, choices) as base_checkout,
         ):
             base = None

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import dataclasses
 import itertools
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +30,7 @@ from agent_eval_agents.host import (
     blame,
 )
 from agent_eval_agents.http.failures import reported
+from agent_eval_agents.loading import RUNS_OF_A_PROCESS, cores, processes_for
 from agent_eval_agents.messages import Stack, TurnFacts
 from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
 from agent_eval_agents.venv import AgentInterpreter, EnvironmentRequest, discard_damaged, ensure_environment
@@ -52,9 +52,10 @@ _STALLED = 0.5
 """Seconds, and as a share of the turn's time. If the host's event loop was blocked for longer than both, a turn that
 timed out is run again in its own process, because any of the host's sessions may have blocked the loop."""
 _STALLED_SHARE = 0.02
-_AT_ONCE, _IN_ALL = 4, 60
-"""Sessions that a process has, and has had, before there is a second one: it imports google-adk, a second of CPU, which
-fewer sessions would not earn."""
+_AT_ONCE = 4
+"""Sessions that a process has before there is another one."""
+_IN_ALL = RUNS_OF_A_PROCESS
+"""Sessions that it has had before there is a second one, unless both are forks."""
 _LOAD_ATTEMPTS = 2
 """Failed replacements of a dead host after which no more are started."""
 
@@ -62,14 +63,16 @@ _LOAD_ATTEMPTS = 2
 class AdkAgent:
     """An ADK agent in its own host processes."""
 
-    def __init__(self, spec: HostSpec, outages: ModelOutages, *, workers: int | None = 1) -> None:
+    def __init__(self, spec: HostSpec, outages: ModelOutages, *, workers: int | None = 1, runs: int = 1) -> None:
         """Describes the agent; nothing is started yet.
 
         Args:
             spec: How to start a host.
             outages: Tracks the models that the hosts call.
             workers: Host processes, at least 1. Each serves many sessions at once. None: one; a second one if it
-                has had many; and another one each time all of them are busy computing, up to the number of cores.
+                has had many, or as many as are useful if they are forks; and another one each time all of them are busy
+                computing, up to the number of cores.
+            runs: How many are planned.
 
         Raises:
             ValueError: `workers` is less than 1.
@@ -83,7 +86,8 @@ class AdkAgent:
         self._numbers = itertools.count(1)
         self._keys = itertools.count(1)
         self._slots = [Slot() for _ in range(workers or 1)]
-        self._most_slots = workers or os.cpu_count() or 1
+        self._most_slots = workers or cores()
+        self._useful_slots = processes_for(runs)
         self._growing: asyncio.Task[None] | None = None
         self._alone: set[HostProcess] = set()
         self._failure: AgentFailure | None = None
@@ -133,9 +137,13 @@ class AdkAgent:
 
     def _needs_slot(self) -> bool:
         """Whether another host process is worth its start: waiting for models costs a process almost no time."""
-        if len(self._slots) >= self._most_slots:
+        slots = len(self._slots)
+        if slots >= self._most_slots:
             return False
-        pays_off = len(self._slots) == 1 and self._slots[0].has_much_to_do(_AT_ONCE, _IN_ALL)
+        if slots < self._useful_slots and all(slot.is_fork for slot in self._slots):
+            pays_off = all(slot.has_much_to_do(_AT_ONCE, 0) for slot in self._slots)
+        else:
+            pays_off = slots == 1 and self._slots[0].has_much_to_do(_AT_ONCE, _IN_ALL)
         return pays_off or all(slot.is_busy() for slot in self._slots)
 
     async def _add_slot(self) -> None:
@@ -371,7 +379,7 @@ class ManagedAdkAgent:
         context = self._context
         outages = ModelOutages(turn_timeout=context.turn_timeout, limiter=context.limiter, log=context.log)
         spec = dataclasses.replace(self._host_spec(interpreter), retry=RETRY_OPTIONS)
-        return AdkAgent(spec, outages, workers=context.workers)
+        return AdkAgent(spec, outages, workers=context.workers, runs=self._spec.runs)
 
     async def _metrics_spec(self) -> HostSpec:
         return dataclasses.replace(self._host_spec(await self._get_interpreter()), role="metrics", described=None)

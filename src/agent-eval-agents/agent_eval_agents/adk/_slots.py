@@ -36,6 +36,11 @@ class Slot:
         """Open sessions, and those about to be opened."""
         return self.reserved + (self.host.sessions if self.host is not None and self.host.exit is None else 0)
 
+    @property
+    def is_fork(self) -> bool:
+        """Whether another process costs little: this one's import of google-adk was not its own."""
+        return self.host is not None and self.host.is_fork
+
     def has_much_to_do(self, sessions: int, in_all: int) -> bool:
         """Whether an agent that loads quickly has so many sessions at once, and had so many before."""
         host = self.host

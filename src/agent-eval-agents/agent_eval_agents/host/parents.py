@@ -13,13 +13,15 @@ import socket
 import struct
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from io import FileIO
 from pathlib import Path
 
 from agent_eval_agents.host._program import ProgramSpec
-from agent_eval_agents.sandbox import Account, Child, kill_group, kill_now
+from agent_eval_agents.sandbox import Account, Child, Sandbox, kill_group, kill_now
+from agent_eval_scoring.core.masking import Masker
 
 _LOG = logging.getLogger("agent_eval.hosts")
 _ANSWER_SECONDS = 20.0
@@ -30,10 +32,17 @@ _MOST_OUTPUT = 100_000
 """Bytes that imports may print. Each host's log begins with them."""
 _PAYS_OFF = 2
 """Hosts for which a parent is started: it costs what the first one would have cost."""
+_BUILT = 4
+"""The host before which a parent builds all models: a fifth of a second, of which each host would need a third."""
 _MOST_PARENTS = 4
 """Each takes 75 MB until the end of the run; a repository may have an environment for each agent."""
+CAN_FORK = sys.platform == "linux" and hasattr(os, "pidfd_open")
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred: process, user and group of who has sent a message, filled in by the kernel."""
+
+
+Fork = Callable[[Path, socket.socket], Awaitable["ForkedHost"]]
+"""Makes a host: its working directory, its end of its connection."""
 
 
 class Parents:
@@ -46,6 +55,8 @@ class Parents:
     def __init__(self) -> None:
         """Without any; see `expecting`."""
         self._started: dict[object, asyncio.Task[Parent | None]] = {}
+        self._became: list[asyncio.Task[Parent | None]] = []
+        """Those that are hosts now."""
         self._hosts: Counter[object] = Counter()
         self._expected: Counter[Account | None] = Counter()
         self._blocks = 0
@@ -66,32 +77,64 @@ class Parents:
             self._blocks -= 1
             self._expected[user] -= hosts
             if not self._blocks:
-                tasks, self._started = [*self._started.values()], {}
-                for task in tasks:
-                    task.cancel()
-                for parent in await asyncio.gather(*tasks, return_exceptions=True):
-                    if isinstance(parent, Parent):
-                        await parent.close()
+                await self.close()
 
-    async def parent_of(self, spec: ProgramSpec) -> Parent | None:
-        """The parent that can fork the host; None if the host is to start by itself. Waits until it is ready."""
-        can_fork = sys.platform == "linux" and hasattr(os, "pidfd_open")
-        if not can_fork or not self._blocks or spec.role != "agent":
+    def begin(self, python: Path, root: Path, sandbox: Sandbox, masker: Masker) -> None:
+        """Starts a parent before it is known what it is needed for. It ends with the others, or by `close`.
+
+        Args:
+            python: The interpreter.
+            root: Where it starts.
+            sandbox: With the interpreter's environment.
+            masker: As for a host.
+        """
+        spec = ProgramSpec(python=[str(python)], root=root, sandbox=sandbox, masker=masker)
+        if CAN_FORK and _place(spec) is None:
+            self._started[_key(spec)] = asyncio.create_task(Parent.start(spec))
+
+    async def close(self) -> None:
+        """Ends all parents."""
+        tasks, self._started, self._became = [*self._started.values(), *self._became], {}, []
+        for task in tasks:
+            task.cancel()
+        for parent in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(parent, Parent):
+                await parent.close()
+
+    async def fork_of(self, spec: ProgramSpec) -> Fork | None:
+        """What makes the host of a parent; None if it is to start by itself. Waits until the parent is ready."""
+        if not CAN_FORK or not self._blocks or spec.role != "agent":
             return None
-        environment, user = sorted(spec.sandbox.environment.items()), spec.sandbox.user
-        place = spec.directory if any(name.startswith("PYTHON") for name, _ in environment) else None
-        key = (*spec.python, *environment, user, place)
+        key = _key(spec)
         self._hosts[key] += 1
+        expected = max(self._expected[spec.sandbox.user], self._hosts[key] - 1)
         if key not in self._started:
-            if max(self._expected[user], self._hosts[key] - 1) < _PAYS_OFF or len(self._started) >= _MOST_PARENTS:
+            if expected < _PAYS_OFF or len(self._started) >= _MOST_PARENTS:
                 return None
             self._started[key] = asyncio.create_task(Parent.start(spec))
         parent = await asyncio.shield(self._started[key])
-        return None if parent is None or parent.lost else parent
+        if parent is None or parent.lost or parent.became:
+            return None
+        if parent.refused or expected < _PAYS_OFF:
+            parent.became = True
+            if not parent.refused:
+                self._became.append(self._started.pop(key))
+            return partial(parent.fork, "become")
+        return partial(parent.fork, "built" if self._hosts[key] >= _BUILT else "fork")
+
+
+def _key(spec: ProgramSpec) -> object:
+    """What the hosts of one parent share."""
+    return (*spec.python, *sorted(spec.sandbox.environment.items()), spec.sandbox.user, _place(spec))
+
+
+def _place(spec: ProgramSpec) -> Path | None:
+    """The working directory, if Python may have looked for something in it when it started."""
+    return spec.directory if any(name.startswith("PYTHON") for name in spec.sandbox.environment) else None
 
 
 class Parent:
-    """A process that forks hosts."""
+    """A process that forks hosts, or becomes one."""
 
     def __init__(self, process: Child, control: socket.socket) -> None:
         """Use `start`."""
@@ -100,8 +143,17 @@ class Parent:
         self._lock = asyncio.Lock()
         self.printed = b""
         """What importing google-adk has printed."""
+        self.refused = ""
+        """Why it can't fork; it can still become a host."""
+        self.became = False
+        """Whether it is to become one."""
         self.lost = False
         """Whether it answers no more. It is killed then, and the kernel ends its hosts."""
+
+    @property
+    def forks(self) -> bool:
+        """Whether it can fork hosts."""
+        return not (self.lost or self.became or self.refused)
 
     @classmethod
     async def start(cls, spec: ProgramSpec) -> Parent | None:
@@ -121,20 +173,23 @@ class Parent:
         printing = asyncio.create_task(parent._read_output())
         try:
             answer, _ = await parent._answer(spec.start_timeout)
-            if answer == "ready":
+            ready, _, parent.refused = answer.partition(" ")
+            if ready == "ready":
                 await asyncio.wait_for(printing, _ANSWER_SECONDS)
         except (OSError, TimeoutError) as error:
-            answer = f"{type(error).__name__} {error}"
+            ready, answer = "", f"{type(error).__name__} {error}"
         except BaseException:
             await parent.close()
             raise
         finally:
             printing.cancel()
-        if answer == "ready":
+        if ready == "ready" and not parent.refused:
             _LOG.debug("hosts of %s are forked by process %d", spec.python[0], process.pid)
             return parent
         printed = parent.printed[-_LONGEST:].decode("utf-8", "replace")
         _LOG.debug("each host of %s starts by itself: %s", spec.python[0], spec.masker.text(f"{answer} {printed}"))
+        if ready == "ready":
+            return parent
         await parent.close()
         return None
 
@@ -145,10 +200,11 @@ class Parent:
             if len(self.printed) > _MOST_OUTPUT:
                 kill_now(self._process)
 
-    async def fork(self, directory: Path, connection: socket.socket) -> ForkedHost:
-        """Forks a host.
+    async def fork(self, how: str, directory: Path, connection: socket.socket) -> ForkedHost:
+        """Forks a host, or becomes it.
 
         Args:
+            how: `fork`; `built`: with all models built; or `become`.
             directory: Its working directory.
             connection: The host's end of its connection.
 
@@ -157,8 +213,9 @@ class Parent:
         """
         read, write = os.pipe()
         try:
-            answer, pid = await self._ask(os.fsencode(directory), [connection.fileno(), write])
-            if answer != "forked" or pid == self._process.pid:
+            request = b"%s %s" % (how.encode(), os.fsencode(directory))
+            answer, pid = await self._ask(request, [connection.fileno(), write])
+            if answer != "forked" or (pid == self._process.pid) is not self.became:
                 raise OSError(answer)
             return await ForkedHost.of(self, pid, FileIO(os.dup(read)))
         finally:
@@ -167,6 +224,8 @@ class Parent:
 
     async def status_of(self, pid: int) -> int | None:
         """How a host that has ended did so, as a return code; None if that is unknown."""
+        if self.became:
+            return await self._process.wait()
         try:
             return os.waitstatus_to_exitcode(int((await self._ask(str(pid).encode()))[0]))
         except (OSError, ValueError):
@@ -233,7 +292,7 @@ class ForkedHost:
         self.returncode: int | None = None
         self.orphaned = False
         """Whether its parent ended first, which ends this one, too: nothing that it did itself."""
-        self._parent = parent
+        self.parent = parent
         self._transport = pipe
         self._ended = asyncio.Event()
         self._following = asyncio.create_task(self._follow(os.pidfd_open(pid)))
@@ -261,7 +320,7 @@ class ForkedHost:
         finally:
             loop.remove_reader(descriptor)
             os.close(descriptor)
-        status = await self._parent.status_of(self.pid)
+        status = await self.parent.status_of(self.pid)
         self.orphaned = status is None
         self.returncode = -9 if status is None else status
         self._ended.set()

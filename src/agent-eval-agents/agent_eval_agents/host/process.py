@@ -19,7 +19,7 @@ from agent_eval_agents.host._facts import HostExit, HostSpec, Turn, how_it_ended
 from agent_eval_agents.host._log import HostLog
 from agent_eval_agents.host._program import PROGRAM
 from agent_eval_agents.host.connection import NO_ANSWER, VERSION, Connection, ConnectionLost, ProtocolError, RemoteError
-from agent_eval_agents.host.parents import ForkedHost, Parent
+from agent_eval_agents.host.parents import Fork, ForkedHost
 from agent_eval_agents.protocol import AgentFailure, CallDecider, EnvironmentFailure, FailureKind, LateLoad, Owner
 from agent_eval_agents.sandbox import Child, kill_group, kill_now
 
@@ -92,11 +92,11 @@ class HostProcess:
         Raises:
             AgentFailure: The process can't be started, or the agent can't be loaded; a LateLoad if that takes too long.
         """
-        parent = await spec.parents.parent_of(spec)
+        fork = await spec.parents.fork_of(spec)
         host = cls(spec, HostLog(spec.log_dir / f"{name}.log", masker=spec.masker, limit=spec.log_limit))
         try:
             async with asyncio.timeout(spec.start_timeout):
-                await host._spawn(parent)
+                await host._spawn(fork)
                 await host._load()
         except TimeoutError:
             stack = await host._stack()
@@ -137,13 +137,13 @@ class HostProcess:
             raise
         return host
 
-    async def _spawn(self, parent: Parent | None) -> None:
+    async def _spawn(self, fork: Fork | None) -> None:
         """Starts the interpreter, and opens the connection."""
         ours, theirs = socket.socketpair()
         try:
-            if parent is not None:
+            if fork is not None:
                 with contextlib.suppress(OSError):
-                    self._process = await parent.fork(self._spec.directory, theirs)
+                    self._process = await fork(self._spec.directory, theirs)
             self._process = self._process or await self._spec.start(theirs)
         except BaseException as error:
             ours.close()
@@ -200,6 +200,11 @@ class HostProcess:
     def orphaned(self) -> bool:
         """Whether it has ended because the process that forked it had ended."""
         return isinstance(self._process, ForkedHost) and self._process.orphaned
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether another process has forked it, and can fork others."""
+        return isinstance(self._process, ForkedHost) and self._process.parent.forks
 
     # -- messages of the host
 

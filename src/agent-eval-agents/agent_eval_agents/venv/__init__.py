@@ -9,4 +9,4 @@ from agent_eval_agents.venv.environment import (
     ensure_environment,
     run_setup,
 )
-from agent_eval_agents.venv.startable import AgentPlace, checked_interpreter, unreachable
+from agent_eval_agents.venv.startable import AgentPlace, checked_interpreter, likely_start, unreachable

@@ -445,7 +445,7 @@ def _interpreter(
         seconds=time.perf_counter() - begun,
         reused=reused,
         versions=info.versions,
-        environment=_activation(place.python, sandbox),
+        environment=activation(place.python, sandbox),
         place=place,
     )
 
@@ -466,7 +466,7 @@ async def named_interpreter(request: EnvironmentRequest, sandbox: Sandbox, maske
         seconds=time.perf_counter() - begun,
         reused=True,
         versions=interpreter.versions,
-        environment=_activation(Path(interpreter.executable), sandbox),
+        environment=activation(Path(interpreter.executable), sandbox),
     )
 
 
@@ -522,7 +522,8 @@ def _check_interpreter(interpreter: Interpreter, python: Path, hint: str) -> Non
         raise EnvironmentFailure(f"{ADK} is not installed for {python}", hint=hint)
 
 
-def _activation(python: Path, sandbox: Sandbox) -> dict[str, str]:
+def activation(python: Path, sandbox: Sandbox) -> dict[str, str]:
+    """The variables that activate an interpreter's environment."""
     folder = python.parent
     path = os.pathsep.join((str(folder), sandbox.environment.get("PATH", os.defpath)))
     is_venv = (folder.parent / "pyvenv.cfg").is_file()

@@ -1,0 +1,112 @@
+"""What a run starts before it has read its files: the isolation of its agent, and the import of google-adk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from agent_eval.pipeline.context import Early, RunContext, masker_of
+from agent_eval_agents.sandbox import (
+    AGENT_USER,
+    NO_PROCESS,
+    Isolation,
+    allow_list,
+    isolated,
+    without_github_identity,
+)
+from agent_eval_scoring.core.errors import AgentEvalError
+from agent_eval_scoring.core.problem import Problem, has_error
+
+if TYPE_CHECKING:
+    from agent_eval.settings import Settings
+
+
+class NotIsolated(AgentEvalError):
+    """The agent can't be isolated as required; nothing was started."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(problem.message for problem in problems))
+        self.problems = tuple(problems)
+
+
+@contextlib.asynccontextmanager
+async def starting_early(settings: Settings, context: RunContext) -> AsyncIterator[RunContext]:
+    """Starts what an agent of `agent-python` needs, if the settings say which one that is; ends it if no one did.
+
+    It is what the run would start later, with the same rights, and has no code of the repository.
+    """
+    names = [name for name in (settings.agent, *settings.agents.values()) if name is not None]
+    is_known = settings.agent_python is not None and not settings.agent_setup and not settings.merges
+    with contextlib.ExitStack() as apart:
+        early = None
+        if is_known and not any(":" in name for name in names):
+            with contextlib.suppress(NotIsolated):  # The run reports it, if it has an agent.
+                early = _start(settings, context, apart)
+                await asyncio.sleep(0)  # Its processes start now.
+        try:
+            yield dataclasses.replace(context, early=early)
+        finally:
+            if early is not None:
+                early.interpreter.cancel()
+                await asyncio.gather(context.parents.close(), early.interpreter, return_exceptions=True)
+
+
+def _start(settings: Settings, context: RunContext, apart: contextlib.ExitStack) -> Early:
+    from agent_eval_agents.venv import EnvironmentRequest, checked_interpreter, likely_start
+
+    root = settings.root.resolve()
+    isolation = apart.enter_context(open_isolation(settings, context, runs_here=True))
+    masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
+    request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
+    if (likely := likely_start(request, isolation.sandbox)) is not None:
+        context.parents.begin(likely[0], root, likely[1], masker)
+    probe = asyncio.create_task(checked_interpreter(request, isolation, masker))
+    return Early(isolation=isolation, apart=apart, interpreter=probe)
+
+
+def isolate(settings: Settings, context: RunContext, apart: contextlib.ExitStack, *, runs_here: bool) -> Isolation:
+    """As `open_isolation`, until `apart` ends; the one that has been opened early if there is one.
+
+    Raises:
+        NotIsolated: As there.
+    """
+    if runs_here and context.early is not None:
+        apart.push(context.early.apart.pop_all())
+        return context.early.isolation
+    return apart.enter_context(open_isolation(settings, context, runs_here=runs_here))
+
+
+@contextlib.contextmanager
+def open_isolation(
+    settings: Settings, context: RunContext, *, runs_here: bool, name: str | None = None
+) -> Iterator[Isolation]:
+    """Isolates the agents of a checkout from us.
+
+    Args:
+        settings: As they hold for the checkout.
+        context: The run's context.
+        runs_here: Whether there is an agent with a process here.
+        name: Another account than the one that the machine keeps for agents.
+
+    Raises:
+        NotIsolated: Isolation is required and not possible.
+    """
+    if not runs_here:
+        yield NO_PROCESS
+        return
+    reachable = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
+    environ, left_out = without_github_identity(context.environ, settings.agent_env)
+    with isolated(
+        environ,
+        root=settings.root,
+        output_dir=settings.output,
+        allow=allow_list(settings.agent_env),
+        reachable=reachable,
+        name=name or AGENT_USER,
+    ) as isolation:
+        if has_error(isolation.problems):
+            raise NotIsolated(isolation.problems)
+        yield dataclasses.replace(isolation, problems=(*isolation.problems, *left_out))
