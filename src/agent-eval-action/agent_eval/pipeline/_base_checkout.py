@@ -15,6 +15,7 @@ from agent_eval.baseline import Git, GitError, Remote
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, agents_on_base, open_base, share_dotenv
 from agent_eval.pipeline._agents import agent_trees
 from agent_eval.pipeline._checkout import Checkout, Resources, open_checkout
+from agent_eval.pipeline.context import Preparation
 from agent_eval.pipeline.early import NotIsolated, open_isolation
 from agent_eval_agents.discovery import AgentChoices
 from agent_eval_agents.protocol import AgentRefused
@@ -181,6 +182,9 @@ class BaseCheckout:
         journal = self._journal = Journal(settings.output / "journal.jsonl", resume=False)
         self.stack.callback(self._store, journal)
         tapes = None if head.tapes is None else head.tapes.for_base()
+        # The interpreter is the head's.
+        early = context.early
+        prepared = None if early is None else Preparation(interpreter=(await early.interpreter)[0])
         resources = Resources(
             journal=journal,
             limiter=head.limiter,
@@ -191,7 +195,7 @@ class BaseCheckout:
             purpose="agent-base",
         )
         self._checkout = await self.stack.enter_async_context(
-            open_checkout(settings, context, choices, isolation, resources, plan)
+            open_checkout(settings, context, choices, isolation, resources, plan, prepared)
         )
         self._plan = plan
         return self._checkout, plan
