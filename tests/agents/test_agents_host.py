@@ -340,6 +340,15 @@ def failures() -> dict[str, AgentFailure]:
         "no field": loaded("1 validation error for A\n  Value error, no. [type=value_error]", "ValidationError"),
         "a variable": loaded("'X_KEY'", "KeyError", traceback="    os.environ['X_KEY']\nKeyError: 'X_KEY'"),
         "another key": loaded("'X_KEY'", "KeyError", traceback="    PRICES['X_KEY']\nKeyError: 'X_KEY'"),
+        **{
+            f"no Google credentials, by {where}": loaded(
+                "Your default credentials were not found.",
+                "DefaultCredentialsError",
+                classes=["google.auth.exceptions.DefaultCredentialsError", "builtins.Exception"],
+                traceback=f'  File "{where}/_default.py", line 7',
+            )
+            for where in ("google/auth", "the agent")
+        },
         "an exit with a text": loaded("set up\nfirst", "SystemExit", exit=1),
         "a relative import": loaded("attempted relative import beyond top-level package", "ImportError"),
         **{

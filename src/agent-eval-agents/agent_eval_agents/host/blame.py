@@ -57,6 +57,11 @@ KEY_HINT = (
 """The hint for a model call without a key, or with insufficient rights."""
 _REFUSED_HINT = "The provider refuses the model's key: check it, or replace it."
 _KEY_HINTS = (KEY_HINT, _REFUSED_HINT)
+_LOGIN_HINT = (
+    "The agent asks for Google credentials while it is imported, and gets none: log in before, e.g. with "
+    "`google-github-actions/auth`, and pass them on (`agent-env: +GOOGLE_APPLICATION_CREDENTIALS`). A pull request "
+    "from a fork gets none."
+)
 
 
 def is_temporary(status: int) -> bool:
@@ -354,6 +359,10 @@ def failed_load(
         message = f"The agent can't be imported: it calls sys.exit({code}) while it is imported."
     else:
         message = f"The agent can't be imported: {data.type or 'error'}: {essence(error.message)}"
+    if _lacks_login(data):
+        withheld_hint = missing_key_hint(withheld)
+        hint = withheld_hint or _LOGIN_HINT
+        return AgentFailure(message, kind=FailureKind.PROVIDER, hint=hint, no_key=withheld_hint is None)
     return AgentFailure(
         message,
         kind=FailureKind.IMPORT,
@@ -362,3 +371,9 @@ def failed_load(
         hint=_missing_variable(error, data, log_tail, withheld)
         or import_hint(data.type or "", error.message, data.traceback, agent, root),
     )
+
+
+def _lacks_login(data: ErrorData) -> bool:
+    """Whether google-auth itself found no credentials, as where agents of agents-cli call `google.auth.default()`."""
+    is_login = any(name.endswith("google.auth.exceptions.DefaultCredentialsError") for name in data.classes)
+    return is_login and "google/auth/" in (data.traceback or "")
