@@ -115,6 +115,9 @@ def test_discovery__what_is_found_in_directories(tmp_path: Path) -> None:
     find("misnamed", root, "bot/evals.json")
     make(root, ["bot/agent.py"])
     find("an agent", root, "bot")
+    root = tmp_path / "own-format"
+    make(root, ["tests/eval/datasets/basic-dataset.json"], '[{"payload": {}}]')
+    find("in the folder of agents-cli, and in a format of its own", root)
     root = tmp_path / "misnamed"
     make(root, ["a/paris.evalset.json", "a/rome.json", "a/old/oslo.json"], EVALS)
     make(root, ["a/cities.json"], '["Rome"]')

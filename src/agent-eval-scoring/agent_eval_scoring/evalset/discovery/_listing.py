@@ -13,7 +13,7 @@ from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.git_process import CONFIG, ENVIRONMENT, GitError, GitTimeout, run_git
 from agent_eval_scoring.core.text import harmless, listed, unbroken
 from agent_eval_scoring.evalset.parse.dataset import FOLDER as DATASETS
-from agent_eval_scoring.evalset.parse.dataset import is_dataset_text
+from agent_eval_scoring.evalset.parse.dataset import in_dataset_folder, is_dataset_text
 from agent_eval_scoring.evalset.paths import name_of
 
 _NEVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
@@ -270,6 +270,9 @@ def reasons(root: Path, directories: list[Path], skip: frozenset[Path]) -> Itera
         what = "looks like an eval file" if len(lacking) == 1 else "look like eval files"
         todo = advice(lacking[0], "it" if len(lacking) == 1 else "them")
         yield f"{names} {what}: {todo[0].lower()}{todo[1:]}."
+    if others := [path for path in files if in_dataset_folder(name_of(path, root)) and path not in lacking]:
+        names = listed([f"`{name_of(path, root)}`" for path in others], 3)
+        yield f"{names}: without `eval_cases`, agents-cli does not read {'it' if len(others) == 1 else 'them'} either."
 
 
 def _json_files(directory: Path, skip: frozenset[Path]) -> Iterator[Path]:
