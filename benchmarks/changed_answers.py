@@ -285,6 +285,7 @@ KINDS = (Wording, Counts, FewCounts, Ids, Clock, Lists, Flaky, Calls, Optional, 
 def run_of(agent: Agent, name: str, number: int, at: float, noise: Noise) -> Recording:
     """A run of a case, as a host records it."""
     turns = []
+    state: dict[str, Any] = {}
     for asked in agent.cases[name]:
         results: list[dict[str, Any]] = []
         parts: list[Any] = []
@@ -301,8 +302,11 @@ def run_of(agent: Agent, name: str, number: int, at: float, noise: Noise) -> Rec
                     Part(function_response=FunctionResponse(name=tool, response=made)),
                 ]
             results.append(made)
+            state[f"last_{said[0][0]}"] = made
             said = "I could not look that up, sorry." if "error" in made else agent.turn(asked, agent.prompt, results)
-        turns.append(actual(asked, noise.answer(said), *parts))
+        state["report"] = noise.answer(said)
+        turns.append(actual(asked, state["report"], *parts))
+        turns[-1].session_state = {**state}
     return recording(name, *turns, run=number, started_at=at)
 
 

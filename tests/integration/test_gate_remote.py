@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import gzip
 import json
 import os
 import shutil
 import sys
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -313,3 +315,72 @@ async def test_server__of_a2a_is_asked_at_its_port_whatever_its_card_says(tmp_pa
         assert await answer(agent, "header X-Token") == "unset"  # `agent-headers` are not for code of a pull request
         facts = {"driver": "a2a", "agent": "double", "a2a": "0.3", "server": "double", "version": "v7"}
         assert agent.provenance == facts
+
+
+# What agents behind an address say differently from the base branch.
+
+
+SALES = "Sales were {} thousand."
+Door = Callable[[Repository, str], "contextlib.AbstractAsyncContextManager[str]"]
+
+
+@contextlib.asynccontextmanager
+async def over_adk(_: Repository, answer: str) -> AsyncIterator[str]:
+    async def turn(request: Request, answering: Answer) -> None:
+        await answering.events(event(answer))
+
+    async with served(FakeAdk(turn=turn)) as fake:
+        yield f"adk:{fake.url}"
+
+
+@contextlib.asynccontextmanager
+async def over_a2a(_: Repository, answer: str) -> AsyncIterator[str]:
+    async with fake_a2a(WORDS["1.0"], SendStreamingMessage=[WORDS["1.0"].answer(answer)]) as fake:
+        yield f"a2a:{fake.url}"
+
+
+@contextlib.asynccontextmanager
+async def from_a_file(repository: Repository, answer: str) -> AsyncIterator[str]:
+    repository.write({"answers.json": eval_set("sales", {"q2": [("Q2?", answer)]})})
+    yield "recorded:answers.json"
+
+
+DOORS: dict[str, Door] = {"adk": over_adk, "a2a": over_a2a, "recorded": from_a_file}
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_changed_answers__of_agents_behind(door: str, repository: Repository) -> None:
+    repository.write(
+        {
+            "sales.evalset.json": eval_set("sales", {"q2": [("Q2?", SALES.format(150))]}),
+            "test_config.json": {"criteria": {"response_match_score": 0.5}},
+            "agent/prompt.txt": "Sales of Q2: 150",
+            ".gitignore": "agent-eval-results/\n",
+        }
+    )
+    async with DOORS[door](repository, SALES.format(150)) as agent:
+        done = await gate(repository, "--agent", agent, code=0)
+    shutil.copytree(done.output, repository.root / "base", ignore=shutil.ignore_patterns(".gitignore"))
+    repo = new_repo(repository.root)
+    repo.commit({})
+    repo.branch("change")
+    compared = ("--baseline", "file:base/results.json", "--base-ref", "main")
+    async with DOORS[door](repository, SALES.format(0)) as agent:
+        repo.commit({"agent/prompt.txt": "Sales of Q2: 0"})
+        done = await gate(repository, "--agent", agent, *compared, code=0)
+        assert "1 passing case answers differently from main: q2 (150 thousand → 0 thousand)" in " ".join(
+            done.out.split()
+        )
+        repo.git("checkout", "-q", "main")
+        repo.commit({"agent-eval.toml": '[[policy]]\nchanged-facts = "block"\n'})
+        repo.git("checkout", "-q", "change")
+        done = await gate(repository, "--agent", agent, *compared, code=1)
+    assert done.report.blocking == ["sales.evalset.json:q2"]
+    # Two results are compared without the code.
+    shown = (await asyncio.to_thread(repository.gate, "compare", str(done.output), "base", code=0)).out
+    assert "q2: answer: 150 thousand → 0 thousand" in shown
+    assert "whether a change of the agent explains it is not known here" in " ".join(shown.split())
+    report = json.loads(
+        (await asyncio.to_thread(repository.gate, "show", str(done.output), "q2", "--format", "json", code=0)).out
+    )
+    assert [each["eval_id"] for each in report["changed_answers"]] == ["q2"]

@@ -228,3 +228,16 @@ def test_mutate__a_dataset_of_agents_cli(repository: Repository) -> None:
         "empty": "killed",
     }
     assert report.not_scored == {"count": 1} and report.advice == []
+
+
+def test_mutate__the_final_state(repository: Repository) -> None:
+    case = {**CASES[0], "final_session_state": {"quarter": "Q2", "sales": {"total": 150}, "temp:x": 1}}
+    recorded(repository, case, CASES[1])
+    states = [mutant for mutant in Shell(repository).report().mutants if mutant.kind.startswith("state")]
+    assert {mutant.outcome for mutant in states} == {"survived"} and len(states) == 4
+    out = Shell(repository).mutate("--apply")
+    assert 'add final_session_state: {"threshold": 1.0}: kills 4' in out
+    run(repository)
+    after = Shell(repository).report()
+    states = [mutant for mutant in after.mutants if mutant.kind.startswith("state")]
+    assert [mutant.killed_by for mutant in states] == [["final_session_state"]] * 4

@@ -255,3 +255,69 @@ def test_diff__explains() -> None:
     assert [diff.explains(*each) for each in sides] == [True] * 5
     others = [("open", "usd"), ("a", None), (None, "0"), ("20 EUR", "20 EUR"), ("x", "closed"), (None, None)]
     assert [diff.explains(*each) for each in others] == [False] * 6
+
+
+State = Mapping[str, Any] | None
+
+
+def states(base: Sequence[State], head: Sequence[State], diff: Diff, wanted: State = None, **runs: Any) -> list[str]:
+    """`key: before → after` of each difference of the final state; `runs`: what else the runs have, by side."""
+
+    def side(states: Sequence[State], name: str) -> list[Recording]:
+        made = [run(at, runs.get(name, "Done.")) for at in range(len(states))]
+        for each, state in zip(made, states, strict=True):
+            each.invocations[-1].session_state = None if state is None else dict(state)
+        return made
+
+    expected = [turn("Go.", runs.get("expected", "Done."))]
+    expected[-1].session_state = wanted if wanted is None else dict(wanted)
+    compared = CaseRuns(head=side(head, "here"), base=side(base, "there"), expected=expected)
+    values = [value for each in of(diff, compared) for value in each if value.kind == "state"]
+    return [f"{value.path}: {value.before} → {value.after}" for value in values]
+
+
+OPEN, CLOSED = {"order": {"status": "open", "lines": [{"sku": "A-17"}]}}, {"order": {"status": "closed", "lines": []}}
+TOOL = Diff(agent=False, tools={"look"})
+
+
+def test_changed_answers__of_the_final_state() -> None:
+    both = ["order.lines.sku: A-17 → None", "order.status: open → closed"]
+    assert states([OPEN], [CLOSED], Diff(), OPEN) == both
+    assert not states([OPEN], [CLOSED], TOOL, OPEN), "of one run of a tool it may be chance"
+    assert states([OPEN] * 3, [CLOSED] * 3, TOOL) == both
+    assert states([{"total": 150}], [{"total": 0}], Diff(), {"total": 150}) == ["total: 150 → 0"]
+    assert states([{"total": 150}] * 2, [{"total": 0}], Diff()) == ["total: 150 → 0"]
+    assert states([{"user:tier": "gold"}], [{}], Diff(), {"user:tier": "gold"}) == ["user:tier: gold → None"]
+    edit = Diff(agent=False, edits=[({"open"}, {"closed"})])
+    assert states([OPEN], [CLOSED], edit) == both[1:], "the pull request has these words"
+    before, after = ("Done.", {"status": "open"}), ("Done.", {"status": "closed"})
+    said: dict[str, Any] = {"there": before, "here": after, "expected": "Done, it is open."}
+    assert states([{"seen": "open"}], [{"seen": "closed"}], TOOL, **said) == ["seen: open → closed"]
+
+
+QUIET: dict[str, tuple[Sequence[State], Sequence[State], State]] = {
+    "one run of each, and nobody expects it": ([{"total": 150}], [{"total": 0}], None),
+    "one of the base's own": ([{"n": 1}, {"n": 2}], [{"n": 2}] * 2, {"n": 1}),
+    "it varies here": ([{"n": 1}] * 2, [{"n": 1}, {"n": 2}], {"n": 1}),
+    "for one turn only": ([{"temp:n": 1}] * 3, [{"temp:n": 2}] * 3, None),
+    "ids": ([{"cart_id": "a1", "user:id": 1}] * 3, [{"cart_id": "b2", "user:id": 2}] * 3, None),
+    "times": (
+        [{"at": "2026-09-18T14:13:20", "seen": 1790000000.25}] * 3,
+        [{"at": "2026-09-21T14:13:20", "seen": 1790200000.5}] * 3,
+        None,
+    ),
+    "an answer that is kept, in other words": (
+        [{"report": "The sales of this quarter were 150 thousand."}],
+        [{"report": "This quarter we had sales of 150 thousand."}],
+        {"report": "The sales of this quarter were 150 thousand."},
+    ),
+    "not visible here": ([{"n": 1}] * 3, [{"n": 1}, None, None], {"n": 1}),
+    "not visible there": ([None] * 3, [{"n": 1}] * 3, {"n": 1}),
+    "the order of a list": ([{"items": ["a", "b"]}] * 3, [{"items": ["b", "a"]}] * 3, None),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_changed_answers__noise_of_the_final_state(name: str) -> None:
+    base, head, wanted = QUIET[name]
+    assert [states(base, head, diff, wanted) for diff in (TOOL, SAME)] == [[], []]

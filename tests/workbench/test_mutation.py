@@ -47,7 +47,12 @@ CONVERSATIONS: dict[str, list[Invocation]] = {"two turns": [SALES, THANKS], "the
 
 
 def made(actual: Sequence[Invocation], expected: Sequence[Invocation] | None = None, **more: Any) -> list[Mutant]:
-    options: dict[str, Any] = {"answers": False, "calls": False, "others": ["The lamp in Oslo is on.", "12 EUR"]}
+    options: dict[str, Any] = {
+        "state": {},
+        "answers": False,
+        "calls": False,
+        "others": ["The lamp in Oslo is on.", "12 EUR"],
+    }
     references = actual if expected is None else expected
     return mutants(actual, references or None, **{**options, **more}, rng=Random(1), most=9)
 
@@ -145,7 +150,7 @@ NOT_MADE: dict[str, tuple[list[Invocation], list[Invocation], dict[str, Any], st
         {},
         "argument call-doubled call-dropped",
     ),
-    "arguments of no simple type": ([actual("u", None, *called("a", x=[1], y=None, z=""))],) * 2
+    "arguments without another value of their type": ([actual("u", None, *called("a", x=[], y=None, z=""))],) * 2
     + ({}, "call-doubled call-dropped"),
     "a single turn that could be missing": ([THANKS], [THANKS], {"others": []}, "empty status"),
 }  # fmt: skip
@@ -159,7 +164,7 @@ def test_mutants__what_means_the_same_is_none(name: str) -> None:
 
 def test_mutants__at_most_some_of_a_kind_and_the_same_every_time() -> None:
     turns = [actual("u", "1, 2, 3, 4, 5 and 6.")]
-    few = [mutants(turns, turns, answers=False, calls=False, rng=Random("x"), most=2) for _ in range(2)]
+    few = [mutants(turns, turns, {}, answers=False, calls=False, rng=Random("x"), most=2) for _ in range(2)]
     assert few[0] == few[1]
     assert [mutant.kind for mutant in few[0]] == ["number", "number", "apology", "empty"]
     assert len({mutant.old for mutant in few[0][:2]}) == 2
@@ -191,3 +196,35 @@ def test_with_answer__events_that_repeat_the_answer() -> None:
     for new in ("Sorry.", ""):
         changed = with_answer(turn, new)
         assert (text_of(changed.final_response), intermediate_responses(changed)) == (new, [("a", "Let me see.")])
+
+
+STATE = {"cart": {"items": [{"id": "lamp", "count": 2}], "open": None}, "city": "Berlin", "none": None, "other": 1}
+STATES: dict[str, tuple[dict[str, Any] | None, dict[str, Any], list[tuple[str, str, str]]]] = {
+    "a key changed, a key missing": (
+        STATE,
+        {"city": "Berlin"},
+        [("state", 'city: "Berlin"', 'city: "Berlix"'), ("state-missing", 'city: "Berlin"', "")],
+    ),
+    "a value inside objects and lists": (
+        STATE,
+        {"cart": STATE["cart"]},
+        [
+            ("state", 'cart: {"items": [{"id": "lamp", "count": 2}], "open": null}',
+             'cart: {"items": [{"id": "lamx", "count": 2}], "open": null}'),
+            ("state-missing", 'cart: {"items": [{"id": "lamp", "count": 2}], "open": null}', ""),
+        ],
+    ),
+    "nobody expects it": (STATE, {}, []),
+    "null, another value, a key that is not there": (STATE, {"none": None, "other": 2, "gone": 1}, []),
+    "a state that was not stored": (None, {"city": "Berlin"}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_mutants__of_the_final_state(name: str) -> None:
+    state, wanted, expected = STATES[name]
+    last = THANKS.model_copy(update={"session_state": state})
+    found = [each for each in made([SALES, last], state=wanted) if each.kind.startswith("state")]
+    assert [(each.kind, each.old, each.new) for each in found] == expected
+    assert all(each.turn == 1 and each.turns[-1].session_state != state for each in found)
+    assert last.session_state == state, "the run stays as it is"

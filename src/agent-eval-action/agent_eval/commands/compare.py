@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Literal
 
-from agent_eval.baseline.reader import UnreadableError, check_ran, read_file
+from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran, open_results
 from agent_eval.commands._io import CliIO
 from agent_eval.gate.diff import compare
-from agent_eval_results import DEFAULT, BaselineReport, RunReport
+from agent_eval_results import DEFAULT, FILES, BaselineReport, Reason, Recording, RunReport, stored_index
+from agent_eval_results.data.comparison import ChangedAnswer
 from agent_eval_results.data.pairing import pair_up
 from agent_eval_results.report.phrases import notes_of, text
 from agent_eval_results.report.phrases.diff import comparison_summary
@@ -50,10 +51,33 @@ def compare_files(head: Path, base: Path) -> RunReport:
     Raises:
         UnreadableError: A file can't be read or contains no comparable results.
     """
-    reports = {path: read_file(path) for path in (head, base)}
-    for path, report in reports.items():
-        check_ran(report, path)
-    return with_base(reports[head], reports[base], base)
+    with open_results(head) as ours, open_results(base) as theirs:
+        for stored in (ours, theirs):
+            check_ran(stored.report, stored.path)
+        report = with_base(ours.report, theirs.report, base)
+        assert report.comparison is not None
+        if changed := _changed(ours, theirs):
+            report.comparison.changed_answers = changed
+            report.comparison.notes.append(remark := Reason.of("answers-unexplained"))
+            remark.message = text(remark)
+    return report
+
+
+def _changed(ours: StoredResults, theirs: StoredResults) -> list[ChangedAnswer]:
+    """The cases that answer otherwise in all runs. There is no code by which a difference could be explained."""
+    from agent_eval.gate.agent_diff import Diff
+    from agent_eval.gate.causes import CaseRuns
+    from agent_eval.gate.changed_answers import changed_answers
+
+    paired = pair_up(ours.report.cases, theirs.report.cases).counterparts
+    name, unknown = FILES["recordings-file"], Diff(is_known=False)
+    with stored_index(ours.folder / name, Recording) as here, stored_index(theirs.folder / name, Recording) as there:
+        return changed_answers(
+            [case for case in ours.report.cases if case.case_id in paired and case.is_judged],
+            lambda case_id: CaseRuns(head=here.of(case_id), base=there.of(paired[case_id].case_id)),
+            lambda file: file,
+            lambda _: unknown,
+        )
 
 
 def with_base(head: RunReport, base: RunReport, path: Path) -> RunReport:

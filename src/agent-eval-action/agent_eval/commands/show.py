@@ -78,6 +78,9 @@ def _as_json(request: Request, root: Path, run: int | None) -> str:
             read.case.conversation = read.conversation
         whole = json.loads(results_json(stored.report.changed(cases=cases)))
     shown = {name: whole.get(name, []) for name in ("verdict", "causes", "agent_changes", "cases")}
+    changed = (whole.get("comparison") or {}).get("changed_answers", [])
+    ids = {case.case_id for case in cases}
+    shown["changed_answers"] = [each for each in changed if each["case_id"] in ids]
     return json.dumps(shown, indent=1, ensure_ascii=False)
 
 

@@ -27,6 +27,8 @@ class Diff:
     """Names of tools whose code or data it changes."""
     edits: Sequence[tuple[Set[str], Set[str]]] = ()
     """The words that go and that come in each of its edits."""
+    is_known: bool = True
+    """False where there is no code to compare: then anything may explain what differs."""
 
     @property
     def is_any(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice, zip_longest
@@ -46,9 +46,9 @@ _CHANCE = 0.05
 _STEADY = 0.9
 """Share of an agent's answers that are the same, word by word."""
 _FEW_WORDS = 6
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d|^\d{10}(?:\d{3})?$")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d|^\d{10}(?:\d{3})?(?:\.\d+)?$")
 """What may say when a run took place."""
-_PASSING = re.compile(r"(?:^|[_.])(?:\w*id|uuid|token|seed|nonce|\w*stamp|now|elapsed|latency)$", re.I)
+_PASSING = re.compile(r"(?:^|[_.:])(?:\w*id|uuid|token|seed|nonce|\w*stamp|now|elapsed|latency)$", re.I)
 """Names of values that differ from run to run."""
 Path = tuple[str, ...]
 
@@ -76,7 +76,7 @@ class _Pair:
 
 @dataclass(kw_only=True)
 class _Habits:
-    """How much an agent varies without a reason: in its answers, its calls, or the responses of a tool."""
+    """How much an agent varies without a reason: in its answers, its calls, its state, or the responses of a tool."""
 
     compared: int = 0
     """Turns of the base branch that could be compared with another run, or with what the case expects."""
@@ -110,7 +110,7 @@ def changed_answers(
     agent_of: Callable[[str], str],
     diff_of: Callable[[str], Diff],
 ) -> list[ChangedAnswer]:
-    """The cases whose answers, tool results or calls differ from the base branch's.
+    """The cases whose answers, tool results, calls or final state differ from the base branch's.
 
     Args:
         cases: Those with the same content on both sides.
@@ -165,7 +165,8 @@ def _differing(
     diff: Diff,
     habits: Callable[..., _Habits],
 ) -> Iterator[_Found]:
-    """The differences, turn by turn, those of answers first, until the user says something else."""
+    """The differences, turn by turn, those of answers first, until the user says something else; the state last."""
+    lengths = {len(run) for run in (*head, *base)}
     for number, (here, there) in enumerate(zip(zip(*head, strict=False), zip(*base, strict=False), strict=False)):
         # A simulated user went another way: from here on the sides are two conversations.
         if len({message for message, _ in (*here, *there)}) > 1:
@@ -182,6 +183,8 @@ def _differing(
         acts += turn.calls(acts)
         yield from turn.answers(acts)
         yield from acts
+        if lengths == {number + 1}:
+            yield from turn.state(acts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,10 +206,11 @@ class _Sides:
             habits = self.habits("response", place[0])
             for pair in self._pairs(_responses, place, habits):
                 found = self._found("response", pair, place)
-                if self._is_explained(pair):
+                is_passing = _PASSING.search(place[-1]) is not None
+                if self._is_explained(pair) and (self.diff.is_known or not is_passing):
                     yield found
                     continue
-                if _PASSING.search(place[-1]) or self._failed_once:
+                if is_passing or self._failed_once:
                     continue
                 if pair.witnesses > 1 or _is_said(said, pair.before or ""):
                     habits.witnessed += 1
@@ -247,17 +251,58 @@ class _Sides:
         for side in (now, was):
             habits.varying += sum(len(_of(side[0], text)[1]) for text in {*side[1:]} - {side[0]})
         for pair in _texts(was, now, self.expected.answer if self.expected is not None else None):
-            found = self._found("answer", pair)
-            reasons = [act.counts for act in acts if act.value.kind == "response" and _passes_on(act.value, pair)]
-            if not self._is_explained(pair):
-                if pair.witnesses < 2 or self._failed_once:
-                    habits.varying += not reasons
-                elif self.diff.agent or acts:
-                    reasons.append(partial(habits.is_unlikely, pair.witnesses + len(self.head)))
-                found.counts = partial(lambda reasons: any(counts() for counts in reasons), reasons)
-            yield found
+            responses = [act for act in acts if act.value.kind == "response"]
+            yield self._follows("answer", pair, habits, responses, bool(self.diff.agent or acts))
+
+    def state(self, acts: Sequence[_Found]) -> Iterator[_Found]:
+        """What the session keeps otherwise. A text that is worded otherwise is no difference, as in answers."""
+        states = [turn.state for turn in (*self.head, *self.base) if turn.state is not None]
+        if len(states) < len(self.head) + len(self.base):
+            return
+        habits = self.habits("state")
+        wanted = (self.expected.state if self.expected is not None else None) or {}
+        kept = self.base[0].state or {}
+        if len(self.base) > 1 or wanted:
+            habits.compared += 1
+            habits.same += all(turn.state == kept for turn in self.base) and {**kept, **wanted} == kept
+        may_differ = bool(self.diff.agent or acts or len(self.head) > 2)
+        said = words((self.expected.answer or "")[:_LONGEST_TEXT]) if self.expected is not None else []
+        names = {
+            name for state in states for name in state if not all(each.get(name) == state[name] for each in states)
+        }
+        for place in sorted({place for turn in (*self.head, *self.base) for place in _state(turn, names)}):
+            if _PASSING.search(place[-1]):
+                continue
+            for pair in self._pairs(partial(_state, names=names), place, habits):
+                if pair.fact or any(len(words(text or "")) <= _FEW_WORDS for text in (pair.before, pair.after)):
+                    known = replace(pair, is_expected=pair.is_expected or _is_said(said, pair.before or ""))
+                    yield self._follows("state", known, habits, acts, may_differ, place)
+
+    def _follows(
+        self,
+        kind: Any,
+        pair: _Pair,
+        habits: _Habits,
+        acts: Iterable[_Found],
+        may_differ: bool,
+        place: Path = (),
+    ) -> _Found:
+        """A difference that counts if the pull request explains it, or acts from which it follows; else if chance is
+        unlikely, where something may differ.
+        """
+        found = self._found(kind, pair, place)
+        reasons = [act.counts for act in acts if _passes_on(act.value, pair)]
+        if not self._is_explained(pair):
+            if pair.witnesses < 2 or self._failed_once:
+                habits.varying += not reasons
+            elif may_differ:
+                reasons.append(partial(habits.is_unlikely, pair.witnesses + len(self.head)))
+            found.counts = partial(lambda reasons: any(counts() for counts in reasons), reasons)
+        return found
 
     def _is_explained(self, pair: _Pair) -> bool:
+        if not self.diff.is_known:
+            return pair.witnesses > 0
         return any(self.diff.explains(*sides) for sides in ((pair.before, pair.after), pair.whole))
 
     @cached_property
@@ -334,6 +379,16 @@ def _responses(turn: Turn) -> Mapping[Path, list[Any]]:
     return found
 
 
+def _state(turn: Turn, names: Collection[str]) -> Mapping[Path, list[Any]]:
+    """The values of these keys of the state, by name."""
+    found: dict[Path, list[Any]] = {}
+    for name in names:
+        if turn.state is not None and name in turn.state and not name.startswith("temp:"):
+            for path, leaf in leaves(turn.state[name]).items():
+                found.setdefault(("", "", name, *_generic(path)), []).append(leaf)
+    return found
+
+
 def _generic(path: Sequence[str | int]) -> Path:
     return tuple(str(name) for name in path if not isinstance(name, int))
 
@@ -363,7 +418,7 @@ def _pairs(was: Sequence[list[Any]], now: Sequence[list[Any]], expected: list[An
             facts = [pair for pair in _texts([old], [other], None) if pair.fact]
         whole = _shown(old), _shown(other)
         yield from (replace(pair, is_expected=is_expected, whole=whole, runs=len(was)) for pair in facts[:1])
-        if not facts:
+        if not facts and whole != (None, None):
             yield _Pair(before=whole[0], after=whole[1], runs=len(was), is_expected=is_expected)
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from agent_eval.runner import Plan
     from agent_eval_results import AgentTree, CaseReport, RunReport
     from agent_eval_results.data.comparison import ChangedAnswer
+    from agent_eval_scoring.core.invocation import Invocation
+    from agent_eval_scoring.evalset.models import EvalCase
 
 _LONGEST_ERROR = 300
 _LOG = logging.getLogger(__name__)
@@ -190,7 +192,7 @@ def _runs_of(
     run_ids: dict[str, list[str]] = {}
     for case in (*report.cases, *report.confirmations):
         run_ids.setdefault(case.case_id, []).extend(run.run_id for run in case.runs)
-    conversations = {planned.case_id: planned.case.conversation or () for planned in plan.cases}
+    conversations = {planned.case_id: _expected(planned.case) for planned in plan.cases}
 
     def runs_of(case_id: str) -> CaseRuns:
         recordings = map(recording_of, run_ids.get(case_id, ()))
@@ -204,3 +206,10 @@ def _runs_of(
         )
 
     return runs_of
+
+
+def _expected(case: EvalCase) -> Sequence[Invocation]:
+    turns = case.conversation or ()
+    if not turns or not case.expected_state:
+        return turns
+    return [*turns[:-1], turns[-1].model_copy(update={"session_state": case.expected_state})]

@@ -87,7 +87,7 @@ def _is_expected(changed: ChangedAnswer, case: EvalCase) -> bool:
     from agent_eval_scoring.core.content import text_of
     from agent_eval_scoring.core.invocation import tool_calls
 
-    said: list[str] = []
+    said = words(str(case.expected_state))
     for turn in case.conversation or ():
         said += words(text_of(turn.final_response) if turn.final_response is not None else "")
         said += [word for call in tool_calls(turn.intermediate_data) for word in words(str(call.args))]

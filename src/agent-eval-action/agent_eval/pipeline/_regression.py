@@ -265,7 +265,7 @@ class Confirmation:
             for case_id in case_ids
             if all(
                 now[side].get(names[side][case_id], 0) > before[side].get(names[side][case_id], 0)
-                for side in range(1 + bool(step.base))
+                for side in range(1 + (self.base_checkout is not None))  # A remote agent has no base version to run.
             )
         )
 

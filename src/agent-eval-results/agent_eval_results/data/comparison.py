@@ -204,14 +204,14 @@ class Move(WireModel):
 class ChangedValue(WireModel):
     """Something that an agent says or does otherwise than on the base branch. Its texts are untrusted."""
 
-    kind: Literal["answer", "response", "call"]
-    """In an answer, in the response of a tool, or in the arguments of a call."""
+    kind: Literal["answer", "response", "call", "state"]
+    """In an answer, in the response of a tool, in the arguments of a call, or in the session's final state."""
     turn: int
     """0-based."""
     tool: str = ""
-    """The tool that is called; "" for an answer."""
+    """The tool that is called; "" for an answer and the state."""
     path: str = ""
-    """The name of the argument, or of the value in the response; keys are joined by dots. "" for the whole call."""
+    """The name of the argument, or of the value in the response or state; keys are joined by dots. "" for a call."""
     fact: str = ""
     """What it is, e.g. `number`, `date`, `name`; "" if that is not known."""
     before: str | None = None

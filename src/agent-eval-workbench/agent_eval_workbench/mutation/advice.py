@@ -103,6 +103,7 @@ async def find_changes(
         "response_facts": [_merged(config, "response_facts", new) for new in _FACTS],
         "tool_trajectory_avg_score": [_merged(config, "tool_trajectory_avg_score", new) for new in _CALLS],
         "tool_rules": list(_success_rules(config, good)),
+        "final_session_state": [_merged(config, "final_session_state", {"threshold": 1.0})],
         "response_match_score": list(_thresholds(config, "response_match_score")),
     }.items():
         is_labelled = any(each.metric == metric != each.name for each in config.config.criteria)

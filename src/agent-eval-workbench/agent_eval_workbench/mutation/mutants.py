@@ -15,16 +15,18 @@ from agent_eval_scoring.criteria.facts import Fact, changed, facts_of
 
 Kind = Literal[
     "number", "date", "name", "status", "apology", "other-answer", "empty", "turn-missing", "call-dropped",
-    "call-doubled", "calls-swapped", "argument", "tool-error",
+    "call-doubled", "calls-swapped", "argument", "tool-error", "state", "state-missing",
 ]  # fmt: skip
 KINDS: Mapping[Kind, str] = {
     "number": "a number changed", "date": "a date or time changed", "name": "a name, code or quote changed",
     "status": "a status or a denial changed", "apology": "an apology instead", "other-answer": "another case's answer",
     "empty": "an empty answer", "turn-missing": "a turn missing", "call-dropped": "a call dropped",
     "call-doubled": "a call doubled", "calls-swapped": "two calls swapped", "argument": "another argument",
-    "tool-error": "a tool's error passed over",
+    "tool-error": "a tool's error passed over", "state": "a value of the final state changed",
+    "state-missing": "a key of the final state missing",
 }  # fmt: skip
 OF_CALLS: frozenset[Kind] = frozenset({"call-dropped", "call-doubled", "calls-swapped", "argument", "tool-error"})
+OF_STATE: frozenset[Kind] = frozenset({"state", "state-missing"})
 _OF_FACTS: Mapping[str, Kind] = {
     "number": "number", "percent": "number", "amount": "number", "date": "date", "time": "date", "state": "status",
     "negation": "status",
@@ -51,6 +53,7 @@ class Mutant:
 def mutants(
     actual: Sequence[Invocation],
     expected: Sequence[Invocation] | None,
+    state: Mapping[str, Any],
     *,
     answers: bool,
     calls: bool,
@@ -63,7 +66,8 @@ def mutants(
 
     Args:
         actual: The run.
-        expected: Its references. What these lack is changed only with the next two arguments.
+        expected: Its references. What these lack is changed only with `answers` and `calls`.
+        state: The expected final state.
         answers: Whether a criterion looks at answers without references.
         calls: Whether one looks at calls without references.
         others: Answers of other cases.
@@ -82,6 +86,8 @@ def mutants(
         reference = wanted if wanted is not None and tool_calls(wanted.intermediate_data) else None
         if calls or reference is not None:
             changes.append(_calls(own, reference, rng))
+        if turn == len(actual) - 1:
+            changes.append(_states(own, state, rng))
         for kind, old, new, other in (change for each in changes for change in each):
             if counts[kind] < most:
                 counts[kind] += 1
@@ -178,8 +184,27 @@ def _calls(turn: Invocation, wanted: Invocation | None, rng: Random) -> Iterator
             yield "calls-swapped", f"{shown}, {after}", f"{after}, {shown}", _with(turn, swapped)
 
 
+def _states(turn: Invocation, wanted: Mapping[str, Any], rng: Random) -> Iterator[_Change]:
+    """Changes of the keys that the final state has as expected."""
+    state = turn.session_state or {}
+    keys = [key for key, value in wanted.items() if value is not None and state.get(key) == value]
+    for key in rng.sample(keys, len(keys)):
+        shown = f"{key}: {literal(state[key])}"
+        without = {name: value for name, value in state.items() if name != key}
+        yield "state-missing", shown, "", turn.model_copy(update={"session_state": without})
+        if (new := _value(state[key], rng)) is not None:
+            other = turn.model_copy(update={"session_state": {**state, key: new}})
+            yield "state", shown, f"{key}: {literal(new)}", other
+
+
 def _value(value: Any, rng: Random) -> Any:
     """Another value of the same type; None if there is none to be sure of."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        changes = ((key, new) for key, item in items if (new := _value(item, rng)) is not None)
+        for key, new in changes:
+            return {**value, key: new} if isinstance(value, dict) else [*value[:key], new, *value[key + 1 :]]
+        return None
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

@@ -29,6 +29,7 @@ from agent_eval_workbench.authoring.choosing import MOST_RUNS
 from agent_eval_workbench.authoring.prospects import cases_as_run, recordings_of
 from agent_eval_workbench.mutation.report import LeftOut
 
+Aspect = Literal["answers", "calls", "state"]
 Outcome = Literal["passed", "failed", "left-out", "unknown"]
 """Of a criterion: `left-out` decides nothing of the case; `unknown`: a judge gave no answer."""
 
@@ -82,17 +83,19 @@ def is_judged(criterion: Criterion) -> bool:
     return unlabelled(criterion).name in JUDGED_METRICS
 
 
-def looks_at(criterion: Criterion, *, calls: bool, without_references: bool = False) -> bool:
-    """Whether a change of calls, or of answers, can change a score, also where there are no references."""
+def looks_at(criterion: Criterion, aspect: Aspect, *, without_references: bool = False) -> bool:
+    """Whether a change of one aspect can change a score, also where there are no references."""
     name = unlabelled(criterion).name
     spec = METRICS.get(name)
     if spec is None:
         return True
     if without_references and spec.needs_reference:
         return False
+    if spec.needs_state or aspect == "state":
+        return spec.needs_state and aspect == "state"
     if is_judged(criterion) or name == "intermediate_response_similarity":
-        return not calls or not spec.needs_final_response
-    return (spec.needs_tool_calls or spec.needs_state) is calls
+        return aspect == "answers" or not spec.needs_final_response
+    return spec.needs_tool_calls is (aspect == "calls")
 
 
 @dataclass(frozen=True, kw_only=True)

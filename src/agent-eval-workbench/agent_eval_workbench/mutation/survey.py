@@ -13,9 +13,9 @@ from agent_eval_scoring.core.content import text_of
 from agent_eval_scoring.core.invocation import tool_calls, tool_responses
 from agent_eval_scoring.evalset.models import LoadedFile, Suite
 from agent_eval_workbench.mutation.advice import Change, find_changes, read_config_text
-from agent_eval_workbench.mutation.mutants import KINDS, OF_CALLS, Mutant, expects_answer, mutants
+from agent_eval_workbench.mutation.mutants import KINDS, OF_CALLS, OF_STATE, Mutant, expects_answer, mutants
 from agent_eval_workbench.mutation.report import LeftOut, MutantReport, MutationReport, Tally, counted
-from agent_eval_workbench.mutation.subjects import Outcome, Rules, Scene, Subject, is_judged, looks_at
+from agent_eval_workbench.mutation.subjects import Aspect, Outcome, Rules, Scene, Subject, is_judged, looks_at
 
 _MOST = 2
 """Mutants of a kind and a case."""
@@ -63,8 +63,9 @@ async def survey(
         made = mutants(
             green[0].turns,
             subject.case.conversation,
-            answers=_looks(subject, calls=False),
-            calls=_looks(subject, calls=True),
+            subject.case.expected_state,
+            answers=_looks(subject, "answers"),
+            calls=_looks(subject, "calls"),
             others=others,
             rng=rng,
             most=_MOST,
@@ -112,9 +113,9 @@ async def _passes(scene: Scene) -> bool:
     return "failed" not in marks and "passed" in marks
 
 
-def _looks(subject: Subject, *, calls: bool) -> bool:
+def _looks(subject: Subject, aspect: Aspect) -> bool:
     """Whether a criterion looks at calls, or answers, without references."""
-    return any(looks_at(each, calls=calls, without_references=True) for each in subject.criteria)
+    return any(looks_at(each, aspect, without_references=True) for each in subject.criteria)
 
 
 def _not_mutated(scene: Scene, made: Sequence[Mutant]) -> Iterator[str]:
@@ -123,11 +124,13 @@ def _not_mutated(scene: Scene, made: Sequence[Mutant]) -> Iterator[str]:
     if not made:
         yield "expects neither an answer nor calls"
         return
-    if not any(map(expects_answer, expected)) and not _looks(subject, calls=False):
+    if subject.case.expected_state and scene.turns[-1].session_state is None:
+        yield "was stored without its state, so this was not changed"
+    if not any(map(expects_answer, expected)) and not _looks(subject, "answers"):
         yield "expects no answer, so its answers were not changed"
     if not scene.run.calls_visible:
         yield "does not show its calls, so these were not changed"
-    elif called and not asked and not _looks(subject, calls=True):
+    elif called and not asked and not _looks(subject, "calls"):
         yield "expects no calls, so its calls were not changed"
     if called and not any(tool_responses(turn.intermediate_data) for turn in scene.turns):
         yield "was stored without what tools answered, so no tool fails"
@@ -135,9 +138,10 @@ def _not_mutated(scene: Scene, made: Sequence[Mutant]) -> Iterator[str]:
 
 async def _trial(original: Scene, mutant: Mutant) -> _Trial:
     """Judges are asked only about what passes the other criteria."""
-    subject, of_calls = original.subject, mutant.kind in OF_CALLS
+    subject = original.subject
+    aspect: Aspect = "calls" if mutant.kind in OF_CALLS else "state" if mutant.kind in OF_STATE else "answers"
     scene = Scene(subject=subject, run=original.run, turns=mutant.turns)
-    looking = [each for each in subject.criteria if mutant.kind == "turn-missing" or looks_at(each, calls=of_calls)]
+    looking = [each for each in subject.criteria if mutant.kind == "turn-missing" or looks_at(each, aspect)]
     marks: dict[str, tuple[Outcome, float | None]] = {}
     killed_by: list[str] = []
     for criterion in sorted(looking, key=is_judged):

@@ -97,6 +97,8 @@ class Turn:
     """The tools that were called inside of others."""
     lost: Sequence[LostToolset] = ()
     """Toolsets without which it took place."""
+    state: Mapping[str, Any] | None = None
+    """Of the session after it; None: unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,5 +171,11 @@ def turn_of(turn: Invocation, *, knows_calls: bool = True) -> Turn:
     inner = {span.name for _, span in hidden_calls(turn)}
     answer = None if turn.final_response is None else text_of(turn.final_response)
     return Turn(
-        calls=calls, answer=answer, agents=agents, knows_calls=knows_calls, inner=inner, lost=turn.lost_toolsets
+        calls=calls,
+        answer=answer,
+        agents=agents,
+        knows_calls=knows_calls,
+        inner=inner,
+        lost=turn.lost_toolsets,
+        state=turn.session_state,
     )

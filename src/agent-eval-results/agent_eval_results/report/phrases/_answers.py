@@ -27,7 +27,8 @@ def changed_place(value: ChangedValue) -> str:
     name = one_line(value.path)
     if value.kind == "call":
         return f"{one_line(value.tool)}({name})" if name else f"calls of {one_line(value.tool)}"
-    return f"{one_line(value.tool)}.{name}" if name else one_line(value.tool)
+    owner = "state" if value.kind == "state" else one_line(value.tool)
+    return f"{owner}.{name}" if name else owner
 
 
 def changed_lines(changed: ChangedAnswer, most: int = 5) -> list[str]:

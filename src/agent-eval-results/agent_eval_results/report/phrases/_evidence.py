@@ -224,7 +224,8 @@ def facts_differ(
 ) -> str:
     parts = [f"{_counted(names, more)} {'is' if len(names) + more == 1 else 'are'} missing"] if names else []
     parts += [f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} new"] if others else []
-    return "; ".join([*parts, f"{count:,} of {plural(expected, 'expected fact')} found"])
+    found = [f"{count:,} of {plural(expected, 'expected fact')} found"] if expected or not parts else []
+    return "; ".join([*parts, *found])
 
 
 def denied(wanted: str) -> str:

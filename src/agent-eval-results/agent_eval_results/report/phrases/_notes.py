@@ -115,3 +115,9 @@ def is_of_a_pull_request() -> str:
 
 def broken_off(count: int) -> str:
     return f"{plural(count, 'case')} did not run to the end"
+
+
+def answers_unexplained() -> str:
+    return (
+        "What is answered differently is so in all runs; whether a change of the agent explains it is not known here."
+    )

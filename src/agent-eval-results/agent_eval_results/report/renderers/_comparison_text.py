@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval_results import CaseReport, RunReport
-from agent_eval_results.report.phrases import diff, metric_base_notes
+from agent_eval_results.report.phrases import changed_overview, diff, metric_base_notes
 from agent_eval_results.report.renderers._styling import mark, printed, styled
 from agent_eval_results.report.views import View, case_name, location, reason_lines, score_text, spending, view_of
 from agent_eval_scoring.core.text import plural, short_name, shorten
@@ -45,6 +45,8 @@ def _blocks(view: View) -> Iterator[RenderableType]:
             if len(names) > _MOST_LISTED:
                 yield styled(f"   and {plural(len(names) - _MOST_LISTED, 'more case')}")
             yield ""
+    for line in changed_overview(view):
+        yield styled("  ", (shorten(line, 200), ""))
     if report.comparison is not None and report.cases:
         yield delta_table(diff.delta_rows(view), view.branch)
     if spent := spending(view):

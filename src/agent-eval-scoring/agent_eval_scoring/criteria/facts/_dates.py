@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from agent_eval_scoring.criteria.facts._fact import Fact
 from agent_eval_scoring.criteria.facts._numbers import han
-from agent_eval_scoring.criteria.facts._words import fold, months, pattern
+from agent_eval_scoring.criteria.facts._words import fold, months, ordinals, pattern, spoken
 
 _ERAS = {"令和": 2018, "平成": 1988, "昭和": 1925}
 _ARABIC_PAIRS = {"كانون": (12, 1), "تشرين": (10, 11)}
 """Months of two words: the first, and the second of that name."""
 _BEFORE = 12
+_LONGEST = 30
+"""Characters of a day in words."""
 
 
 def dates(text: str) -> Iterator[Fact]:
@@ -43,10 +46,19 @@ def _with_names(text: str) -> Iterator[Fact]:
         if before := pattern("day_before").search(text[low : word.start()]):
             span = low + before.start(), year.end() if year else end
             yield from _date(text, span, [(month, int(before[1]))], year[1] if year else "")
+        elif day := _ordinal(text[max(word.start() - _LONGEST, 0) : word.start()]):
+            span = word.start(), year.end() if year else end
+            yield from _date(text, span, [(month, day)], year[1] if year else "")
         elif after := pattern("day_after").match(text, end):
             yield from _date(text, (word.start(), after.end()), [(month, int(after[1]))], after[2] or "")
         elif year:
             yield Fact.within("date", text, (word.start(), year.end()), {f"{month:02}"}, {year[1]})
+
+
+def _ordinal(before: str) -> int | None:
+    """The day that the last words before a month say."""
+    words = [fold(word) for word in re.split(r"[ -]+", before.strip()) if fold(word) not in {"of", "من"}][-2:]
+    return ordinals().get(" ".join(words)) or ordinals().get(words[-1] if words else "")
 
 
 def _date(text: str, span: tuple[int, int], readings: list[tuple[int, int]], year: str) -> Iterator[Fact]:
@@ -57,6 +69,9 @@ def _date(text: str, span: tuple[int, int], readings: list[tuple[int, int]], yea
 
 def times(text: str) -> Iterator[Fact]:
     """The times of a plain text. One of a clock that may have 12 hours has both readings."""
+    known, words = spoken()
+    for match in words.finditer(text):
+        yield Fact.within("time", text, match.span(), known[match[0].casefold()])
     for match in pattern("clock").finditer(text):
         pm, am, hour, colon, seconds, point, minute, half, pm_after, am_after = match.groups()
         hours, minutes = han(hour), han(colon or point or minute or ("30" if half else "0"))

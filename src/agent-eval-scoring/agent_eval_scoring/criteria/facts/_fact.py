@@ -18,7 +18,8 @@ class Fact:
 
     kind: Kind
     values: frozenset[str]
-    """What it may be read as: "1,234" is 1234, or 1.234 with a decimal comma; "3:00" is 03:00 or 15:00."""
+    """What it may be read as: "1,234" is 1234, or 1.234 with a decimal comma; "3:00" is 03:00 or 15:00. "48 mm" is 48
+    and, with its unit, "0.048 m"."""
     units: frozenset[str]
     """The unit or currency of a number, the year of a date; empty: not said."""
     text: str
@@ -41,8 +42,11 @@ class Fact:
 
     def is_same(self, other: Fact) -> bool:
         """Whether both can be read alike. A unit, a currency or a year that one of them leaves out is no difference."""
-        if self.family != other.family or self.values.isdisjoint(other.values):
+        shared = self.values & other.values
+        if self.family != other.family or not shared:
             return False
+        if any(" " in value for value in shared):  # in the same unit
+            return True
         if "percent" in {self.kind, other.kind}:
             return self.kind == other.kind
         return not self.units or not other.units or not self.units.isdisjoint(other.units)

@@ -4,13 +4,25 @@ characters and Hangul: 一百五十, 二〇二六, 1万2500, 백오십.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 
 from agent_eval_scoring.criteria.facts._fact import Fact, Kind
-from agent_eval_scoring.criteria.facts._words import fold, numbers, pattern, scales, unit_of, unit_pattern, units
+from agent_eval_scoring.criteria.facts._words import (
+    conversions,
+    fold,
+    folded,
+    numbers,
+    pattern,
+    scales,
+    unit_of,
+    unit_pattern,
+    units,
+)
 
 _LONGEST = 40
+_PREFIX = re.compile("^[وبلف]?(?:ال)?(?=.)")
 _BEFORE = 12
 """Characters before a number in which its sign and currency are."""
 _MOST_SCALES = 4
@@ -22,9 +34,9 @@ def digits(text: str) -> Iterator[Fact]:
     for match in pattern("digits").finditer(text):
         start, groups = match.start(), pattern("separator").split(match[0])
         is_marker = text[match.end() : match.end() + 2] in {". ", ") "} and len(match[0]) < 3 and "\n" in text
-        if len(match[0]) > _LONGEST or (
-            is_marker and pattern("list_marker").search(text[max(start - _BEFORE, 0) : start])
-        ):
+        if len(match[0]) > _LONGEST or pattern("as_article").match(text, start):
+            continue
+        if is_marker and pattern("list_marker").search(text[max(start - _BEFORE, 0) : start]):
             continue
         grouped = all(len(group) == 3 for group in groups[1:-1]) or (len(groups[-1]) == 3 and "." not in match[0])
         if len(groups) <= 2 or (grouped and len(groups[0]) <= 3):
@@ -39,32 +51,68 @@ def written(text: str) -> Iterator[Fact]:
     """The numbers that a plain text has in words: from two to ninety-nine, with hundreds and scales."""
     end = 0
     for word in pattern("word").finditer(text):
-        value = numbers().get(fold(word[0]))
-        if value is None or word.start() < end:
+        if word.start() < end:
             continue
-        end = word.end()
-        if value == 0 and pattern("not_zero").search(text[max(end - _BEFORE, 0) : word.start()]):
+        value, after = _in_words(text, word)
+        if value is None or (value == 0 and pattern("not_zero").search(text[max(after - _BEFORE, 0) : word.start()])):
             continue
-        if value >= 20 and value % 10 == 0 and (more := pattern("unit_of_ten").match(text, end)):
-            unit = 1 if fold(more[1]) in {"one", "un", "uno"} else numbers().get(fold(more[1]), 0)
-            value, end = (value + unit, more.end()) if 0 < unit < 10 else (value, end)
-        if hundred := pattern("hundred").match(text, end):
-            value, end = value * 100, hundred.end()
+        end = after
         yield _number(text, word.start(), end, {Decimal(value)})
     for match in () if text.isascii() else pattern("han_number").finditer(text):
-        is_single = len(match[0]) == 1 and (match[0] not in "零〇영" or text[match.end() : match.end() + 1] == "下")
+        is_single = (
+            len(match[0]) == 1
+            and match[0] not in _NATIVE
+            and (match[0] not in "零〇영" or text[match.end() : match.end() + 1] == "下")
+        )
         if len(match[0]) > _LONGEST or pattern("no_number").fullmatch(match[0]):
             continue
-        if is_single and not pattern("counted").match(text, match.end()):
+        if (
+            is_single
+            and not pattern("percent_before").search(text[max(match.start() - _BEFORE, 0) : match.start()])
+            and not pattern("counted").match(text, match.end())
+        ):
             continue
         days = [match[0][:-1]] if match[0].endswith("일") else []  # 삼십일: 31, or 30 days.
-        yield _number(text, *match.span(), {Decimal(han(spelled)) for spelled in [match[0], *days]})
+        yield _number(text, *match.span(), {_decimal(spelled) for spelled in [match[0], *days]})
+
+
+def _in_words(text: str, first: re.Match[str]) -> tuple[int | None, int]:
+    """The number that some words say, and where they end: "two hundred and fifty", "خمسة وتسعون"."""
+    total = current = count = 0
+    end, joins = first.end(), False
+    word: re.Match[str] | None = first
+    while word is not None:
+        key = fold(word[0])
+        is_arabic, before, rest = key[0] >= "\u0600", joins, current % 100
+        bare = _PREFIX.sub("", key) if is_arabic and not {key} & (numbers().keys() | scales().keys()) else key
+        value, scale, joins = numbers().get(bare), scales().get(bare), bare in folded("numbers", "and")
+        if not count and bare in folded("numbers", "ones") and pattern("hundred").match(text, word.end()):
+            value = 1
+        if value is not None and _may_follow(current, rest, value, ones_first=before or bare != key or is_arabic):
+            current += value
+        elif bare in folded("numbers", "hundred") and 0 < current < 10:
+            current *= 100
+        elif scale and is_arabic and (current or not count):
+            total, current = total + scale * (current or 1), 0
+        elif not (count and joins and not before):
+            break
+        count, end = (count, end) if joins else (count + 1, word.end())
+        is_near = text[word.end() : word.end() + 1] in (" ", "-")
+        word = pattern("word").match(text, word.end() + 1) if is_near else None
+    return (None if not count or (count == 1 and total) else total + current), end
+
+
+def _may_follow(current: int, rest: int, value: int, *, ones_first: bool) -> bool:
+    """Whether a number may be added to what was said of it, which ends in `rest`; `ones_first`: as in German."""
+    if not current or (value < 100 and not rest):
+        return True
+    return (value < 10 and rest >= 20 and not rest % 10) or (ones_first and rest < 10 <= value < 100 and not value % 10)
 
 
 def is_quantity(token: str) -> bool:
     """Whether a token of digits and letters is a number with its scale or unit, and no code."""
     match = pattern("quantity").fullmatch(token)
-    rest = (match[2], match[2].casefold(), match[1] + match[2]) if match else ()
+    rest = (match[2], match[2].casefold(), match[1] + match[2], (match[1] + match[2]).casefold()) if match else ()
     return any(name in units() or name.lower() in _SUFFIXES or name in scales() for name in rest)
 
 
@@ -103,7 +151,9 @@ def _number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool
         start = start - len(sign[0].lstrip(' :([=*`"\n')) if sign else start
     is_money = bool(units) and all(len(unit) == 3 and unit.isupper() for unit in units)
     kind: Kind = "percent" if "%" in units else "amount" if is_money else "number"
-    return Fact.within(kind, text, (start, end), map(_spelled, values), units)
+    known = [conversions()[unit] for unit in units if unit in conversions()]
+    spelled = {f"{_spelled(value * factor)} {base}" for value in values for factor, base in known}
+    return Fact.within(kind, text, (start, end), spelled.union(map(_spelled, values)), units)
 
 
 def _scaled(text: str, end: int, values: set[Decimal]) -> tuple[set[Decimal], int]:
@@ -118,7 +168,7 @@ def _scaled(text: str, end: int, values: set[Decimal]) -> tuple[set[Decimal], in
         values, end = {value * factor for value in values}, match.end() - (name not in scales())  # "thousand."
         more = pattern("more_han").match(text, end) if match[3] and len(values) == 1 else None
         if more and len(more[1]) < _LONGEST:
-            total, values, end = total + next(iter(values)), {Decimal(more[1])}, more.end()
+            total, values, end = total + next(iter(values)), {Decimal(more[1].replace(",", ""))}, more.end()
     return {value + total for value in values}, end
 
 
@@ -131,12 +181,21 @@ def _spelled(value: Decimal) -> str:
 _DIGITS = {character: value for value, characters in enumerate(
     ("〇零영", "一일", "二两兩이", "三삼", "四사", "五오", "六육", "七칠", "八팔", "九구")
 ) for character in characters}  # fmt: skip
+_NATIVE = {"두": 2, "세": 3, "네": 4, "다섯": 5, "여섯": 6, "일곱": 7, "여덟": 8, "아홉": 9}
 _SMALL = {"十": 10, "십": 10, "百": 100, "백": 100, "千": 1_000, "천": 1_000}
 _LARGE = {"万": 10**4, "萬": 10**4, "만": 10**4, "亿": 10**8, "億": 10**8, "억": 10**8}
 
 
+def _decimal(text: str) -> Decimal:
+    whole, _, decimals = text.partition("点")
+    return Decimal(f"{han(whole)}.{''.join(str(_DIGITS.get(each, 0)) for each in decimals)}")
+
+
 def han(text: str) -> int:
     """The number that ASCII digits, Han characters or Hangul say, as digits or with powers of ten."""
+    if text in _NATIVE:
+        return _NATIVE[text]
+    text = text.replace(" ", "")
     if text.isdecimal() or text == "ゼロ":
         return int(text.replace("ゼロ", "0"))
     if all(character in _DIGITS for character in text):

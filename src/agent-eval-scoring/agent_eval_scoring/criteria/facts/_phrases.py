@@ -10,6 +10,11 @@ from agent_eval_scoring.criteria.facts._fact import Fact
 from agent_eval_scoring.criteria.facts._words import fold, folded, listed, pattern, table
 
 _BEFORE = 24
+_NEAR = 20
+_PART = 4
+_NOT = "未不非无無미"
+"""In front of a word they deny it."""
+_SIGNS = {"+": r"\+", "−": "-"}
 _MOST_SENTENCES = 200
 _LEAST_ALIKE = 0.25
 
@@ -38,11 +43,15 @@ def _capitalised(text: str, match: re.Match[str], german: bool) -> Iterator[Fact
         words = words[1:]
     while words and fold(words[-1][0]) in ignored:
         words = words[:-1]
-    if not words or (not titled and opens and (german or len(words) < 2)):
+    is_long = len(words) > 2
+    words = words[-2:] if german else words  # A noun may stand before a name.
+    if not words or (not titled and not is_long and opens and (german or len(words) < 2)):
         return
     name, first = text[words[0].start() : words[-1].end()], fold(words[0][0])
     if german and not titled and len(words) < 2:
         is_noun = first.endswith(tuple(folded("names", "german_endings"))) or first in folded("names", "german_nouns")
+        if first.endswith(tuple(folded("names", "german_places"))):
+            before = "in "
         if is_noun or fold(before).rpartition(" ")[0].rpartition(" ")[2] not in folded("names", "german_before"):
             return
     if not (name.isupper() and pattern("label").match(text, words[-1].end())):
@@ -73,16 +82,23 @@ def states(text: str) -> Iterator[Fact]:
     """The states that a plain text names."""
     words, wide = _states()
     before = ""
+
+    def is_about(state: str, match: re.Match[str]) -> bool:
+        """Whether a word that says where a number goes stands near one."""
+        near = text[max(match.start() - _NEAR, 0) : match.end() + _NEAR]
+        return state not in {"up", "down"} or re.search(r"[0-9]", near) is not None
+
     for word in pattern("word").finditer(text):
         key = fold(word[0])
         state, after = _placed().get(key, ("", frozenset[str]()))
         if state and before in after and pattern("ends").match(text, word.end()):
             yield Fact.within("state", text, word.span(), {state})
-        elif key in words:
+        elif key in words and is_about(words[key], word):
             yield Fact.within("state", text, word.span(), {words[key]})
         before = key
     for match in () if text.isascii() else wide.finditer(text):
-        yield Fact.within("state", text, match.span(), {words[match[0]]})
+        if is_about(words[match[0]], match):
+            yield Fact.within("state", text, match.span(), {words[match[0]]})
 
 
 class Words:
@@ -93,6 +109,7 @@ class Words:
         self._text = " ".join(text.split()).casefold()
         self._folded = fold(self._text)
         self._distinct = frozenset(fold(word[0]) for word in pattern("word").finditer(text))
+        self._bare = frozenset(map(_bare, self._distinct))
 
     def has(self, fact: Fact) -> bool:
         """Whether the words of a fact are there."""
@@ -103,12 +120,38 @@ class Words:
             return any(self._says(fold(stem)) for stem in listed(table()["status"][value]["has"]))
         if pattern("wide").search(value):
             return value in self._folded
-        return all(fold(word[0]) in self._distinct for word in pattern("word").finditer(value))
+        return all(self._names(_bare(fold(word[0]))) for word in pattern("word").finditer(value))
+
+    def _names(self, word: str) -> bool:
+        """Whether a word of a name is there, also as a part: Wismarer."""
+        return word in self._bare or (len(word) > _PART and any(said.startswith(word) for said in self._bare))
+
+    def has_short(self, fact: Fact) -> bool:
+        """Whether a date is there as two numbers."""
+        pairs = [value.split("-") for value in fact.values if "-" in value]
+        forms = (
+            f"0?{a.lstrip('0')}[/.-]0?{b.lstrip('0')}" for month, day in pairs for a, b in ((month, day), (day, month))
+        )
+        return (
+            bool(pairs) and re.search(rf"(?<![\d.,/-])(?:{'|'.join(forms)})(?![\d/]|[.,-]\d)", self._text) is not None
+        )
+
+    @functools.cached_property
+    def denies(self) -> bool:
+        """Whether a word is there that may deny."""
+        return any(self._says(fold(stem)) for stem in listed(table()["negation"]["also"]))
 
     def _says(self, stem: str) -> bool:
-        if pattern("wide").search(stem) or " " in stem:
-            return stem in self._folded
+        if stem in _SIGNS:
+            return re.search(rf"(?<![a-z0-9)\]]){_SIGNS[stem]}[$€£¥₩]?\d", self._folded) is not None
+        if not stem[0].isalnum() or pattern("wide").search(stem) or " " in stem:
+            return re.search(f"(?<![{_NOT}]){re.escape(stem)}", self._folded) is not None
         return stem in self._distinct or (len(stem) > 3 and any(word.startswith(stem) for word in self._distinct))
+
+
+def _bare(word: str) -> str:
+    """A name without the ending of a possessive: Anna's, Webers."""
+    return word.partition("'")[0].removesuffix("s") if word[1:2] != "'" else word
 
 
 def sentences(text: str) -> list[tuple[int, str]]:
@@ -126,17 +169,19 @@ def _harmless() -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, listed(table()["negation"]["harmless"]))), re.IGNORECASE)
 
 
-def denial(sentence: str) -> re.Match[str] | None:
-    """The word with which a sentence denies."""
-    if _denial(sentence) is None:
+def denial(sentence: str, *, strict: bool = False) -> re.Match[str] | None:
+    """The word with which a sentence denies; `strict`: not one that may be a part of another word."""
+    if _denial(sentence, strict) is None:
         return None
-    return _denial(_harmless().sub(lambda match: "\x00" * len(match[0]), sentence))
+    return _denial(_harmless().sub(lambda match: "\x00" * len(match[0]), sentence), strict)
 
 
-def _denial(sentence: str) -> re.Match[str] | None:
+def _denial(sentence: str, strict: bool) -> re.Match[str] | None:
     words = folded("negation", "words")
     said = (word for word in pattern("word").finditer(sentence) if fold(word[0].replace("’", "'")) in words)
-    parts = None if sentence.isascii() else re.search(table()["negation"]["parts"].replace(" ", "|"), sentence)
+    row = table()["negation"]
+    listed_parts = f"{row['parts']}{'' if strict else ' ' + row['more']}".replace(" ", "|")
+    parts = None if sentence.isascii() else re.search(listed_parts, sentence)
     return next(said, None) or parts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -92,9 +93,11 @@ def compare(
     expected = facts_of(reference, names=names, states=states)
     for fact in _distinct(expected):
         by_words = fact.kind in {"quote", "name", "state"}
-        (found if (said.has(fact) if by_words else index.has(fact)) else missing).append(fact)
+        is_there = said.has(fact) if by_words else index.has(fact) or _is_inside(fact, index.facts, said)
+        is_there = is_there or (states and _is_turned(fact, index, (reference, answer)))
+        (found if is_there else missing).append(fact)
     if negation:
-        for fact, is_alike in _denials(reference, answer):
+        for fact, is_alike in _denials(reference, answer, said):
             (found if is_alike else missing).append(fact)
     known = _Index(expected)
     new = [fact for fact in _distinct(index.facts) if fact.kind in NUMBERS and not known.has(fact)]
@@ -158,14 +161,35 @@ class _Index:
         return self.find(fact) is not None
 
 
-def _denials(reference: str, answer: str) -> Iterator[tuple[Fact, bool]]:
-    """Of each sentence that denies on one side: whether the most similar sentence of the answer says the same."""
-    said = [(words(sentence), denial(sentence) is not None) for _, sentence in sentences(answer)]
-    for start, sentence in sentences(reference):
-        found = denial(sentence)
-        at = nearest(words(sentence), [split for split, _ in said])
-        denied = any(each for _, each in said) if at is None and found else at is not None and said[at][1]
-        if found is not None:
+def _is_inside(fact: Fact, facts: Iterable[Fact], said: Words) -> bool:
+    """Whether a number is a part of a code, as 1759 of TK1759, or a date is said in short: 27.8., 4/11."""
+    if fact.kind == "number":
+        inside = re.compile(f"[a-z]{{1,3}}(?:{'|'.join(map(re.escape, fact.values))})")
+        return any(inside.fullmatch(value) for other in facts if other.kind == "code" for value in other.values)
+    return fact.kind == "date" and said.has_short(fact)
+
+
+def _is_turned(fact: Fact, index: _Index, texts: tuple[str, str]) -> bool:
+    """Whether one side has a minus where the other says that something goes down: -3%, 3% less."""
+    if fact.kind not in NUMBERS:
+        return False
+    turned = {value[1:] if value[0] == "-" else f"-{value}" for value in fact.values}
+    text = texts[all(value[0] == "-" for value in fact.values)]
+    goes_down = any("down" in each.values for each in facts_of(text, states=True) if each.kind == "state")
+    return goes_down and index.has(replace(fact, values=frozenset(turned)))
+
+
+def _denials(reference: str, answer: str, words_said: Words) -> Iterator[tuple[Fact, bool]]:
+    """Of each sentence that denies: whether the answer denies something. If none does: those of which the most similar
+    sentence of the answer denies.
+    """
+    said = [(words(sentence), denial(sentence, strict=True) is not None) for _, sentence in sentences(answer)]
+    own = [(start, sentence, denial(sentence) is not None) for start, sentence in sentences(reference)]
+    any_denies = any(denies for *_, denies in own)
+    denied = any_denies and (words_said.denies or denial(answer) is not None)
+    for start, sentence, denies in own:
+        at = None if any_denies else nearest(words(sentence), [split for split, _ in said])
+        if denies:
             yield _denial(start, sentence, "not"), denied
-        elif denied:
+        elif at is not None and said[at][1]:
             yield _denial(start, sentence, "claimed"), False

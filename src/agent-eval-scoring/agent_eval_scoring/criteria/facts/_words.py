@@ -6,7 +6,8 @@ import functools
 import re
 import tomllib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,27 @@ def months() -> Mapping[str, int]:
 
 
 @functools.cache
+def ordinals() -> Mapping[str, int]:
+    """Days of a month by their folded ordinals."""
+    rows = table()["ordinals"].values()
+    return {fold(name): day for row in rows for day, name in enumerate(listed(row), start=1)}
+
+
+@functools.cache
+def spoken() -> tuple[Mapping[str, Collection[str]], re.Pattern[str]]:
+    """What times in words may be, and these words."""
+    times: dict[str, Collection[str]] = {}
+    for row in table()["spoken"].values():
+        for hour, name in enumerate(listed(row.get("hours", "")), start=1):
+            for said, at in row["said"].items():
+                halves = (divmod((60 * each + at) % 1440, 60) for each in (hour, hour + 12))
+                times[said.format(name).casefold()] = [f"{each:02}:{minute:02}" for each, minute in halves]
+        times |= {said.casefold(): [at] for said, at in row["said"].items() if isinstance(at, str)}
+    longest = sorted(map(re.escape, times), key=len, reverse=True)
+    return times, re.compile(rf"(?i)(?<![a-zäöü\u0600-\u06ff가-힣])(?:{'|'.join(longest)})(?![a-zäöü\d간])")
+
+
+@functools.cache
 def scales() -> Mapping[str, int]:
     """Powers of ten by name. One letter is as written, anything else folded."""
     rows = ((int(value), name) for value, names in table()["scales"].items() for name in names.split())
@@ -83,7 +105,8 @@ def scales() -> Mapping[str, int]:
 @functools.cache
 def numbers() -> Mapping[str, int]:
     """Written-out numbers from 0 to 99 by their folded names; those of two words are added by the reader."""
-    rows = {language: names.split() for language, names in table()["numbers"].items() if language != "not"}
+    others = {"not", "hundred", "ones", "and", "hundreds"}
+    rows = {language: names.split() for language, names in table()["numbers"].items() if language not in others}
     values = dict[str, int]()
     for language, names in rows.items():
         first, step = (20, 10) if language.endswith("_tens") else (0, 1)
@@ -91,6 +114,9 @@ def numbers() -> Mapping[str, int]:
     for ten, tens in enumerate(rows["de_tens"], start=2):
         ones = enumerate(["ein", *rows["de"][2:10]], start=1)
         values |= {fold(f"{one}und{tens}"): 10 * ten + value for value, one in ones}
+    values |= {f"{one}hundert": 100 * value for value, one in enumerate(["ein", *rows["de"][2:10]], start=1)}
+    for value, names in table()["numbers"]["hundreds"].items():
+        values |= dict.fromkeys(map(fold, names.split()), int(value))
     return {name: value for name, value in values.items() if name not in folded("numbers", "not") | {"-"}}
 
 
@@ -106,17 +132,24 @@ def units() -> Mapping[str, frozenset[str]]:
 
 
 @functools.cache
+def conversions() -> Mapping[str, tuple[Decimal, str]]:
+    """What one of a unit is in another unit."""
+    rows = {unit: row.split() for unit, row in table()["conversions"].items()}
+    return {unit: (Decimal(factor), base) for unit, (factor, base) in rows.items()}
+
+
+@functools.cache
 def unit_pattern() -> re.Pattern[str]:
     """A unit behind a number. A word ends with it; long ones are written in any case."""
     long, short, signs = list[str](), list[str](), list[str]()
     for name in sorted(units(), key=len, reverse=True):
         is_word = name[-1].isalpha() and name[-1] < "\u2e80"
         (signs if not is_word else long if len(name) >= 4 else short).append(re.escape(name))
-    words = f"(?:(?i:{'|'.join(long)})|{'|'.join(short)})(?!{table('patterns')['letter']})"
+    words = f"(?:(?i:{'|'.join(long)})|{'|'.join(short)})(?:ًا|اً)?(?!{table('patterns')['letter']}|[²³])"
     return re.compile(f"[ -]?(?:{words}|{'|'.join(signs)})")
 
 
 def unit_of(text: str) -> frozenset[str]:
     """The units that a match of `unit_pattern` stands for."""
-    name = text.lstrip(" -")
+    name = text.lstrip(" -").removesuffix("ًا").removesuffix("اً")
     return units().get(name) or units().get(name.casefold(), frozenset())
