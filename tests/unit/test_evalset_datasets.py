@@ -203,3 +203,9 @@ def test_load_suite__a_config_of_another_tool(tmp_path: Path) -> None:
     assert codes(suite.errors) == ["no-criteria"]
     assert suite.errors[0].hint is not None
     assert suite.errors[0].hint.endswith("agents-cli does not read `dataset`, `criteria`.")
+
+
+@pytest.mark.parametrize("config", [{"criteria": [{"id": "kind"}]}, [], {"criteria": "kind"}])
+def test_load_suite__a_test_config_of_another_shape(tmp_path: Path, config: Any) -> None:
+    write(project(tmp_path) / FOLDER / "test_config.json", config)
+    assert "wrong-type" in codes(load_suite(tmp_path).errors)

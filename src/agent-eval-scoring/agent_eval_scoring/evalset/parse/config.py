@@ -18,7 +18,12 @@ from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
 from agent_eval_scoring.evalset.models import CRITERION_MODELS, ConfigFile, EvalConfig, LlmAudioUserSimulatorConfig
 from agent_eval_scoring.evalset.parse.criteria import criterion, hint_for_key, read_criteria
 from agent_eval_scoring.evalset.parse.dataset_config import NAMES as DATASET_CONFIGS
-from agent_eval_scoring.evalset.parse.dataset_config import DatasetMetrics, is_dataset_config, read_dataset_config
+from agent_eval_scoring.evalset.parse.dataset_config import (
+    DatasetMetrics,
+    criteria_in,
+    is_dataset_config,
+    read_dataset_config,
+)
 from agent_eval_scoring.evalset.parse.foreign import why_not_read
 from agent_eval_scoring.evalset.parse.scenarios import check_simulator
 from agent_eval_scoring.evalset.parse.shape import did_you_mean, keys_of, shape_problems, spellings
@@ -146,7 +151,7 @@ class ConfigFinder:
             return None, problems
         base: EvalConfig | None = None
         if own is not None:
-            base, problems = parse_config(own, problems, metrics.names(own.value.get("criteria", {})))
+            base, problems = parse_config(own, problems, metrics.names(criteria_in(own)))
             if base is None:
                 return None, problems
         config, found = metrics.config(own, base)

@@ -169,7 +169,7 @@ class DatasetMetrics:
         problems: list[Problem] = []
         result: dict[str, CriterionConfig] = {}
         custom: dict[str, Any] = {}
-        given = {} if own is None else own.value.get("criteria", {})
+        given = criteria_in(own)
         mine = self.names(given)
         selected: list[str] = self.document.value.get("metrics_to_run") or []
         for name in dict.fromkeys([*selected, *(name for name in given if name in mine)]):
@@ -353,6 +353,12 @@ class DatasetMetrics:
             yield self.document.problem(
                 Severity.NOTICE, "agents-cli-differs", message, path=at, hint=exact.strip() or None
             )
+
+
+def criteria_in(own: Document | None) -> Mapping[str, Any]:
+    """The criteria of a test_config.json; none if it has another shape, which is reported elsewhere."""
+    criteria = own.value.get("criteria") if own is not None and isinstance(own.value, dict) else None
+    return criteria if isinstance(criteria, dict) else {}
 
 
 class _Refused(AgentEvalError):
