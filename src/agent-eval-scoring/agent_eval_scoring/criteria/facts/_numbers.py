@@ -16,6 +16,7 @@ from agent_eval_scoring.criteria.facts._words import (
     numbers,
     pattern,
     scales,
+    table,
     unit_of,
     unit_pattern,
     units,
@@ -59,11 +60,8 @@ def written(text: str) -> Iterator[Fact]:
         end = after
         yield _number(text, word.start(), end, {Decimal(value)})
     for match in () if text.isascii() else pattern("han_number").finditer(text):
-        is_single = (
-            len(match[0]) == 1
-            and match[0] not in _NATIVE
-            and (match[0] not in "零〇영" or text[match.end() : match.end() + 1] == "下")
-        )
+        is_han = len(match[0]) == 1 and match[0] < "가"
+        is_single = is_han and (match[0] not in "零〇" or text[match.end() : match.end() + 1] == "下")
         if len(match[0]) > _LONGEST or pattern("no_number").fullmatch(match[0]):
             continue
         if (
@@ -181,7 +179,6 @@ def _spelled(value: Decimal) -> str:
 _DIGITS = {character: value for value, characters in enumerate(
     ("〇零영", "一일", "二两兩이", "三삼", "四사", "五오", "六육", "七칠", "八팔", "九구")
 ) for character in characters}  # fmt: skip
-_NATIVE = {"두": 2, "세": 3, "네": 4, "다섯": 5, "여섯": 6, "일곱": 7, "여덟": 8, "아홉": 9}
 _SMALL = {"十": 10, "십": 10, "百": 100, "백": 100, "千": 1_000, "천": 1_000}
 _LARGE = {"万": 10**4, "萬": 10**4, "만": 10**4, "亿": 10**8, "億": 10**8, "억": 10**8}
 
@@ -193,9 +190,9 @@ def _decimal(text: str) -> Decimal:
 
 def han(text: str) -> int:
     """The number that ASCII digits, Han characters or Hangul say, as digits or with powers of ten."""
-    if text in _NATIVE:
-        return _NATIVE[text]
     text = text.replace(" ", "")
+    for native, sino in table()["native"].items() if text > "가" else ():
+        text = text.replace(native, sino)
     if text.isdecimal() or text == "ゼロ":
         return int(text.replace("ゼロ", "0"))
     if all(character in _DIGITS for character in text):

@@ -128,13 +128,9 @@ class Words:
 
     def has_short(self, fact: Fact) -> bool:
         """Whether a date is there as two numbers."""
-        pairs = [value.split("-") for value in fact.values if "-" in value]
-        forms = (
-            f"0?{a.lstrip('0')}[/.-]0?{b.lstrip('0')}" for month, day in pairs for a, b in ((month, day), (day, month))
-        )
-        return (
-            bool(pairs) and re.search(rf"(?<![\d.,/-])(?:{'|'.join(forms)})(?![\d/]|[.,-]\d)", self._text) is not None
-        )
+        pairs = [value.lstrip("0").replace("-0", "-").split("-") for value in fact.values if "-" in value]
+        forms = "|".join(rf"0?{m}[/-]0?{d}|0?{d}[/.]0?{m}" for m, d in pairs)
+        return bool(pairs) and re.search(rf"(?<![\d.,/-])(?:{forms})(?![\d/]|[.,-]\d)", self._text) is not None
 
     @functools.cached_property
     def denies(self) -> bool:
@@ -146,7 +142,14 @@ class Words:
             return re.search(rf"(?<![a-z0-9)\]]){_SIGNS[stem]}[$€£¥₩]?\d", self._folded) is not None
         if not stem[0].isalnum() or pattern("wide").search(stem) or " " in stem:
             return re.search(f"(?<![{_NOT}]){re.escape(stem)}", self._folded) is not None
-        return stem in self._distinct or (len(stem) > 3 and any(word.startswith(stem) for word in self._distinct))
+        return stem in self._distinct or (
+            len(stem) > 3 and any(word.startswith(stem) or _ends_with(word, stem) for word in self._distinct)
+        )
+
+
+def _ends_with(word: str, stem: str) -> bool:
+    """Whether a long word ends with a stem that it does not deny: Umsatzwachstum."""
+    return len(stem) > 5 and word.endswith(stem) and not word.startswith(("un", "in", "dis", "ent"))
 
 
 def _bare(word: str) -> str:

@@ -105,17 +105,21 @@ def scales() -> Mapping[str, int]:
 @functools.cache
 def numbers() -> Mapping[str, int]:
     """Written-out numbers from 0 to 99 by their folded names; those of two words are added by the reader."""
-    others = {"not", "hundred", "ones", "and", "hundreds"}
+    others = {"not", "hundred", "ones", "and", "also"}
     rows = {language: names.split() for language, names in table()["numbers"].items() if language not in others}
     values = dict[str, int]()
     for language, names in rows.items():
         first, step = (20, 10) if language.endswith("_tens") else (0, 1)
         values |= {fold(name): first + step * at for at, name in enumerate(names)}
+    ones = ["", "ein", *rows["de"][2:10]]
+    german = dict(zip(["", *rows["de"][1:]], range(20), strict=True))
     for ten, tens in enumerate(rows["de_tens"], start=2):
-        ones = enumerate(["ein", *rows["de"][2:10]], start=1)
-        values |= {fold(f"{one}und{tens}"): 10 * ten + value for value, one in ones}
-    values |= {f"{one}hundert": 100 * value for value, one in enumerate(["ein", *rows["de"][2:10]], start=1)}
-    for value, names in table()["numbers"]["hundreds"].items():
+        german |= {f"{one}und{tens}" if one else tens: 10 * ten + value for value, one in enumerate(ones)}
+    values |= {fold(name): value for name, value in german.items() if value > 1}
+    for hundred, one in enumerate(ones):
+        more = {f"{one}hundert{rest}": 100 * (hundred or 1) + value for rest, value in german.items() if one or rest}
+        values |= {fold(name): value for name, value in more.items()}
+    for value, names in table()["numbers"]["also"].items():
         values |= dict.fromkeys(map(fold, names.split()), int(value))
     return {name: value for name, value in values.items() if name not in folded("numbers", "not") | {"-"}}
 
