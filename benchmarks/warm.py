@@ -1,7 +1,10 @@
-"""Many small agents, and few large ones, against an earlier checkout: `python benchmarks/warm.py --earlier CHECKOUT`.
+"""What a start costs: many small agents, few large ones, one agent, the base branch's beside it.
 
-Each pair runs the same repository with both, one after the other. CPU seconds are those of all processes; memory is the
-peak of all together, in which shared pages count once (PSS). Linux only.
+    python benchmarks/warm.py --earlier CHECKOUT --agent-python PYTHON
+
+Each pair runs the same repository with both checkouts, or with this one and with the agent alone (ADK's runner, no
+evaluation), one after the other. CPU seconds are those of all processes; memory is the peak of all together, in which
+shared pages count once (PSS). Linux only; as root, "another user" is nobody.
 """
 
 from __future__ import annotations
@@ -10,16 +13,18 @@ import argparse
 import json
 import math
 import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from measuring import Spread, measure, peak_of_all
 
 AGENT = """
-import asyncio, time
+import asyncio, os, time
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmResponse
 from google.genai import types
@@ -31,10 +36,36 @@ while time.process_time() - started < {load}:
 class Scripted(BaseLlm):
     async def generate_content_async(self, request, stream=False):
         await asyncio.sleep({model})
+        if times := os.environ.get("ADK_TIMES"):
+            with open(times, "a") as file:
+                file.write(f"{{time.time()}} {{__file__}}\\n")
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="An answer.")]))
 
 root_agent = LlmAgent(name="agent", model=Scripted(model="scripted"), instruction="Answer.")
 """
+
+ALONE = """
+import asyncio, json
+from agent000.agent import root_agent
+from google.adk.runners import InMemoryRunner
+from google.genai import types
+
+async def converse(runner, case):
+    session = await runner.session_service.create_session(app_name="alone", user_id="u")
+    said = types.Content.model_validate(case["conversation"][0]["user_content"])
+    async for event in runner.run_async(user_id="u", session_id=session.id, new_message=said):
+        pass
+    return event.content.parts[0].text
+
+async def main():
+    runner = InMemoryRunner(agent=root_agent, app_name="alone")
+    with open("agent000/all.evalset.json") as file:
+        cases = json.load(file)["eval_cases"]
+    assert set(await asyncio.gather(*(converse(runner, case) for case in cases))) == {"An answer."}
+
+asyncio.run(main())
+"""
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +81,12 @@ class Work:
     """Seconds that its model takes."""
     cores: int = 0
     """0: all."""
+    alone: bool = False
+    """Against the agent alone, and not the earlier checkout."""
+    base: bool = False
+    """With the base branch's agent beside it; its first answer is what counts."""
+    other_user: bool = False
+    """Not as root."""
 
     def write(self, root: Path) -> None:
         for number in range(self.agents):
@@ -63,6 +100,16 @@ class Work:
             cases = [{"eval_id": f"c{case}", "conversation": [turn]} for case in range(self.cases)]
             file = folder / "all.evalset.json"
             file.write_text(json.dumps({"eval_set_id": f"s{number}", "eval_cases": cases}), "utf-8")
+        (root / "alone.py").write_text(ALONE, "utf-8")
+        if self.base:
+            (root / ".gitignore").write_text("agent-eval-results/\ntimes\n", "utf-8")
+            (root / "times").touch()
+            (root / "times").chmod(0o666)
+            git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
+            for arguments in (["init", "-qb", "main"], ["add", "-A"], ["commit", "-qm", "one"], ["branch", "base"]):
+                subprocess.run([*git, *arguments], cwd=root, check=True)
+        if self.other_user:
+            subprocess.run(["chown", "-R", "65534:65534", root], check=True)
 
 
 WORKS = {
@@ -73,36 +120,68 @@ WORKS = {
     "2 agents": Work(agents=2),
     "2 agents, one core": Work(agents=2, cores=1),
     "3 agents that take 2 s of CPU to load": Work(agents=3, load=2.0),
+    "1 agent that takes 2 s of CPU to load, 500 cases": Work(cases=500, load=2.0),
+    "1 case, one core": Work(cores=1),
+    "20 cases": Work(cases=20),
+    "500 cases beside the agent alone": Work(cases=500, alone=True),
+    "1 case, model of 200 ms, beside the agent alone": Work(model=0.2, alone=True),
+    "the base's first answer": Work(model=0.05, base=True),
+    "the base's first answer, another user": Work(model=0.05, base=True, other_user=True),
 }
 
 
-def command(checkout: Path, python: str, cores: int) -> list[str]:
+def command(work: Work, checkout: Path, python: str) -> list[str]:
     """The gate of a checkout, in our interpreter."""
     places = [str(place) for place in sorted((checkout / "src").iterdir())]
-    code = f"import sys; sys.path[:0] = {places!r}; from agent_eval.cli import main; sys.exit(main())"
-    pinned = ["taskset", "-c", f"0-{cores - 1}"] if cores else []
-    return [*pinned, sys.executable, "-c", code, "run", ".", "--agent-python", python]
+    code = f"import sys; sys.path[:0] = {places!r}; from agent_eval.__main__ import run; run()"
+    prefix = ["taskset", "-c", f"0-{work.cores - 1}"] if work.cores else []
+    base = ["--baseline", "rerun", "--base-ref", "base"] if work.base else []
+    as_user = NOBODY if work.other_user and os.geteuid() == 0 else []
+    return [*as_user, *prefix, sys.executable, "-c", code, "run", ".", "--agent-python", python, *base]
+
+
+def first_of_base(root: Path, argv: Sequence[str], environment: Mapping[str, str]) -> float:
+    """Seconds from the start to the first answer of the base branch's agent."""
+    times = root / "times"
+    os.truncate(times, 0)
+    began = time.time()
+    measure(argv, cwd=root, environment={**environment, "ADK_TIMES": str(times)})
+    answers = [line.split() for line in times.read_text("utf-8").splitlines()]
+    return min(float(at) for at, file in answers if not file.startswith(str(root))) - began
 
 
 def compared(work: Work, checkouts: Sequence[Path], python: str, pairs: int, *, memory: bool) -> dict[str, list[float]]:
-    """By measure, the later checkout's value as a share of the earlier one's; `cpu`: the later one's seconds."""
-    shares: dict[str, list[float]] = {"CPU": [], "wall": [], "memory": [], "cpu": []}
-    environment = dict(os.environ)
+    """By measure, the later checkout's value as a share of the earlier one's, or of the agent alone; `cpu`: the later
+    one's seconds.
+    """
+    shares: dict[str, list[float]] = {"CPU": [], "wall": [], "memory": [], "cpu": [], "first answer": []}
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        root = Path(folder)
-        root.chmod(0o755)
+        root, home = Path(folder, "repository"), Path(folder, "home")
+        for directory in (root, home, Path(folder)):
+            directory.mkdir(exist_ok=True)
+            directory.chmod(0o777)
+        (home / ".gitconfig").write_text(f"[safe]\n directory = {root}\n", "utf-8")
+        environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(home)}
         work.write(root)
-        argvs = [command(checkout, python, work.cores) for checkout in checkouts]
+        argvs = [command(work, checkout, python) for checkout in checkouts]
+        if work.alone:
+            argvs[0] = [python, "alone.py"]
+        for argv in argvs:
+            measure(argv, cwd=root, environment=environment)  # fills caches
         for number in range(pairs):
             order = argvs if number % 2 else argvs[::-1]
+            if work.base:
+                first = {tuple(argv): first_of_base(root, argv, environment) for argv in order}
+                shares["first answer"].append(first[tuple(argvs[1])] / first[tuple(argvs[0])])
+                continue
             done = {tuple(argv): measure(argv, cwd=root, environment=environment) for argv in order}
             before, after = (done[tuple(argv)] for argv in argvs)
             shares["CPU"].append(after.cpu_seconds / before.cpu_seconds)
             shares["wall"].append(after.seconds / before.seconds)
             shares["cpu"].append(after.cpu_seconds)
             if memory:
-                first, second = (peak_of_all(argv, cwd=root, environment=environment) for argv in argvs)
-                shares["memory"].append(second / first)
+                one, other = (peak_of_all(argv, cwd=root, environment=environment) for argv in argvs)
+                shares["memory"].append(other / one)
     return shares
 
 
@@ -118,7 +197,8 @@ def main() -> None:
     for name in arguments.only or WORKS:
         python, memory = arguments.agent_python, not arguments.no_memory
         shares = compared(WORKS[name], checkouts, python, arguments.pairs, memory=memory)
-        cpu[name] = Spread.of(shares.pop("cpu")).median
+        if seconds := shares.pop("cpu"):
+            cpu[name] = Spread.of(seconds).median
         row = "; ".join(f"{measure} {Spread.of(values)}" for measure, values in shares.items() if values)
         print(f"{name}: {row}", flush=True)
     if {"50 agents", "200 agents"} <= cpu.keys():

@@ -57,6 +57,7 @@ def attempts(them: list[int]) -> dict[str, Any]:
         attempt(path, lambda path=path: holding(read(path)))
     attempt("memory of 1", lambda: open("/proc/1/mem", "rb").close())
     attempt("descriptors of 1", lambda: os.listdir("/proc/1/fd"))
+    attempt("memory of the parent", lambda: open(f"/proc/{os.getppid()}/mem", "rb").close())
     attempt("descriptors of the gate", lambda: os.listdir(f"/proc/{os.getppid()}/fd"))
     attempt("log of 1", lambda: write("/proc/1/fd/1", "::error::written to the gate's stdout\n"))
     for folder in FILES[:4]:

@@ -23,9 +23,9 @@ def attempt(name: str, action: Callable[[], bool]) -> None:
         pass
 
 
-def write(path: str) -> bool:
-    with open(path, "a", encoding="utf-8") as file:
-        file.write("verdict=passed\n")
+def write(path: str, mode: str = "a", text: str = "verdict=passed\n") -> bool:
+    with open(path, mode, encoding="utf-8") as file:
+        file.write(text)
     return True
 
 
@@ -50,6 +50,8 @@ def replace_results() -> bool:
 attempt("own environment", lambda: token in "".join(os.environ.values()))
 for path in glob.glob("/proc/[0-9]*/environ"):
     attempt("environment of a process", functools.partial(read, path))
+attempt("memory of the parent", lambda: write(f"/proc/{os.getppid()}/mem", "r+", ""))
+attempt("descriptors of the parent", lambda: os.listdir(f"/proc/{os.getppid()}/fd") != [])
 attempt("write a file command", lambda: write(file_command))
 attempt("read the git config", lambda: read(git_config))
 attempt("read the event", lambda: read(event))

@@ -18,29 +18,26 @@ import pytest
 from adk_envs import adk_python
 from adk_harness import failure, forked, host_spec, make, pid, request, running, say
 from agents_open_dir import open_directory, python_for
+from forked_hosts import host_of, write_adk
 from gate_runs import is_gone, wait_until
 
 from agent_eval_agents.host._program import ProgramSpec
-from agent_eval_agents.host.connection import Connection, ConnectionLost
+from agent_eval_agents.host.connection import ConnectionLost
 from agent_eval_agents.host.parents import ForkedHost, Parent, Parents
 from agent_eval_agents.protocol import AgentFailure
-from agent_eval_agents.sandbox import Child, kill_group, kill_now
+from agent_eval_agents.sandbox import kill_group, kill_now
 from agent_eval_agents.sandbox.spawn import Account, Sandbox
 from agent_eval_scoring.core.content import text_of, user_message
 from agent_eval_scoring.core.masking import Masker
 
 USER = Account(name="agent", uid=64_998, gid=64_998, home=Path("/nowhere")) if os.geteuid() == 0 else None
-ADK = ("adk/runners", "adk/apps/app", "adk/plugins/base_plugin", "adk/version", "genai/version")
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A directory for `spec`, with something that has google-adk's names."""
     with open_directory() as directory:
-        for name in ADK:
-            file = directory / f"site-packages/google/{name}.py"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text("__version__ = '0'\n")
+        write_adk(directory)
         (directory / "startup").mkdir()
         yield directory
 
@@ -65,47 +62,6 @@ async def parent_in(place: Path) -> AsyncIterator[Parent]:
         yield parent
     finally:
         await parent.close()
-
-
-class Host:
-    """A host that runs the code it is given."""
-
-    def __init__(self, process: Child, connection: Connection) -> None:
-        self.process = process
-        self._connection = connection
-
-    async def run(self, code: str) -> Any:
-        """What the body of a function returns."""
-        source = "def evaluate(instance):\n    import json\n    def do():\n"
-        source += "".join(f"        {line}\n" for line in code.splitlines())
-        source += "    return {'score': 1, 'explanation': json.dumps(do())}\n"
-        asked = {"function": "attack", "code": source, "instance": {}}
-        return json.loads((await self._connection.ask("evaluate", asked)[1])["explanation"])
-
-
-@contextlib.asynccontextmanager
-async def host_of(parent: Parent, directory: Path, how: str = "fork") -> AsyncIterator[Host]:
-    greeted = asyncio.Event()
-
-    async def answer(method: str, params: dict[str, Any]) -> Any:
-        greeted.set()
-        return {"version": 1, "role": "functions"}
-
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = await parent.fork(how, directory, theirs)
-    connection = Connection(masker=Masker(), on_notify=lambda *_: None, on_request=answer)
-    await connection.open(ours)
-    reading = asyncio.create_task(connection.run())
-    try:
-        await asyncio.wait_for(greeted.wait(), 30)
-        await asyncio.sleep(0)  # The answer is sent first.
-        await connection.ask("load", {"agent": "x", "root": str(directory)})[1]
-        yield Host(process, connection)
-    finally:
-        reading.cancel()
-        await connection.close()
-        await kill_group(process)
 
 
 REFUSED = {

@@ -72,12 +72,12 @@ class Job:
     def modes(self) -> dict[str, int]:
         return {str(path): path.stat().st_mode for path in self.base.rglob("*") if self.state_dir not in path.parents}
 
-    def evil(self, state_dir: str) -> subprocess.CompletedProcess[str]:
+    def evil(self, state_dir: str, **more: str) -> subprocess.CompletedProcess[str]:
         script = [python_for(NOBODY), str(self.root / "agents_evil.py"), TOKEN]
         targets = [self.file_command, self.git_config, self.output_dir, self.event, self.socket]
         # The token is among the arguments, which everybody may read: the attempt on /proc looks at environ alone.
         gate = [sys.executable, str(HERE / "agents_gate_double.py"), str(self.root), str(self.output_dir), state_dir]
-        return program(*gate, *script, *targets, env=self.environ)
+        return program(*gate, *script, *targets, env={**self.environ, **more})
 
 
 @pytest.fixture
@@ -97,20 +97,23 @@ def engine(job: Job) -> Iterator[None]:
 
 @as_root
 @pytest.mark.usefixtures("engine")
-def test_isolation__the_agent_gets_at_nothing_of_ours(job: Job) -> None:
+@pytest.mark.parametrize("more", [{}, {"FORKED": "1"}], ids=["own", "forked"])
+def test_isolation__the_agent_gets_at_nothing_of_ours_or_its_parents(job: Job, more: dict[str, str]) -> None:
     before = job.modes()
-    result = job.evil(str(job.state_dir))
+    result = job.evil(str(job.state_dir), **more)
     assert json.loads(result.stdout) == []
     assert "agent-not-isolated" not in result.stderr
-    assert job.modes() == before
+    assert {path: mode for path, mode in job.modes().items() if "site-packages" not in path} == before
     assert job.file_command.read_text() == TOKEN
 
 
 @pytest.mark.usefixtures("engine")
 def test_isolation__every_attempt_succeeds_where_nothing_is_isolated(job: Job) -> None:
     assert json.loads(job.evil("--open").stdout) == [
+        "descriptors of the parent",
         "environment of a process",
         "list the results",
+        "memory of the parent",
         "own environment",
         "read the event",
         "read the git config",

@@ -45,7 +45,7 @@ def orphan(seconds):
 def supervised(work: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
     """A process whose work is the body of a function; it says the child's process id first."""
     body = "".join(f"    {line}\n" for line in work.splitlines())
-    code = f"import os, signal, sys, time\nfrom agent_eval_agents.sandbox.supervisor import supervised\n{ORPHAN}\n"
+    code = f"import os, signal, sys, time\nfrom agent_eval_agents.supervisor import supervised\n{ORPHAN}\n"
     code += f"def work():\n    print(os.getpid(), flush=True)\n{body}\nos._exit(supervised(work))"
     pipe = subprocess.PIPE
     STARTED.append(subprocess.Popen([*prefix, sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -220,6 +221,18 @@ def test_no_process_ids_at_all__is_exit_2_with_what_to_do(recorded: Repository, 
     done = in_shell(recorded, f'echo $$ > {few_processes}/cgroup.procs; exec "$@"', *RUN, code=2)
     assert "--pids-limit" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each host starts when it is needed")
+def test_agent_python__its_early_process_is_the_host_and_ends_with_a_refusal(tmp_path: Path) -> None:
+    with repository_in(tmp_path / "repository", "faults", new_hosts=True) as repository:
+        repository.evals("evals/a.test.json", {"who": "pid"})
+        done = repository.gate("run", "-vv", code=0)
+        assert re.findall(r"forked by process (\d+)", done.err) == re.findall(r'"pid": (\d+)', done.out) != []
+        repository.write({"evals/a.test.json": "{"})
+        assert "nothing was run" in repository.gate("run", code=2).out
+        assert repository.left_behind() == []
 
 
 @as_root

@@ -8,16 +8,11 @@ import gc
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 _CANNOT_START = 70
 """As for a bug. Python's own exit code, if the environment was removed, would be that of a failed verdict."""
-
-try:
-    from agent_eval.cli import main, open_missing_streams, prepare_streams, run_command
-except ImportError as missing:
-    sys.stderr.write(f"agent-eval: it can't be started: {missing}\n")
-    sys.exit(_CANNOT_START)
 
 _STARTING_AGENTS = frozenset({"run", "merge", "action"})
 _HELP = frozenset({"-h", "--help"})
@@ -32,20 +27,8 @@ def run() -> NoReturn:
 
     Exits immediately: all files are closed, and the interpreter's own cleanup of a thousand modules takes 0.1 s.
     """
-    open_missing_streams()
-    gc.set_threshold(*_COLLECTOR)
     starts_agents = not _STARTING_AGENTS.isdisjoint(sys.argv[1:2]) and _HELP.isdisjoint(sys.argv)
-    try:
-        if not starts_agents or os.name != "posix":
-            code = main()
-        else:
-            from agent_eval_agents.sandbox import supervised
-
-            code = supervised(main)
-    except ImportError as error:
-        sys.stderr.write(f"agent-eval: it can't be started: {error}\n")
-        code = _CANNOT_START
-    _exit(code)
+    _exit(_started(_main, supervises=starts_agents and os.name == "posix"))
 
 
 def run_engine() -> NoReturn:
@@ -53,15 +36,43 @@ def run_engine() -> NoReturn:
 
     Unlike a command line, stdin has no limit on the number of cases.
     """
-    from agent_eval_agents.sandbox import supervised
+    _exit(_started(_engine, supervises=True, ends_with_parent=True))
+
+
+def _started(work: Callable[[], int], *, supervises: bool, ends_with_parent: bool = False) -> int:
+    gc.set_threshold(*_COLLECTOR)
+    try:
+        if not supervises:
+            return work()
+        from agent_eval_agents.supervisor import supervised
+
+        return supervised(work, recover=_recover, ends_with_parent=ends_with_parent)
+    except ImportError as error:
+        sys.stderr.write(f"agent-eval: it can't be started: {error}\n")
+        return _CANNOT_START
+
+
+def _main() -> int:
+    from agent_eval.cli import main, open_missing_streams
+
+    open_missing_streams()
+    return main()
+
+
+def _engine() -> int:
+    from agent_eval.cli import prepare_streams, run_command
 
     settings = {
         field: value if isinstance(value, str) else tuple(value) for field, value in json.load(sys.stdin).items()
     }
-    arguments = argparse.Namespace(from_inputs=False, from_python=True, **settings)
     prepare_streams()
-    gc.set_threshold(*_COLLECTOR)
-    _exit(supervised(lambda: run_command("run", arguments), ends_with_parent=True))
+    return run_command("run", argparse.Namespace(from_inputs=False, from_python=True, **settings))
+
+
+def _recover() -> None:
+    from agent_eval_agents.sandbox.sealing import recover
+
+    recover()
 
 
 def _exit(code: int) -> NoReturn:

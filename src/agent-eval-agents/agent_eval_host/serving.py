@@ -59,6 +59,9 @@ _TURN_MODULES = (
     *("google.adk.workflow._workflow", "google.adk.workflow._tool_node", "google.adk.workflow._llm_agent_wrapper"),
     *("google.adk.workflow._trigger", "google.adk.workflow.utils._retry_utils", "google.adk.tools._node_tool"),
     *("google.adk.tools.set_model_response_tool", "google.adk.flows.llm_flows.core._resume", "httpcore"),
+    *("google.adk.agents._agent_router", "google.adk.auth.auth_preprocessor", "google.adk.flows.llm_flows.auto_flow"),
+    *("google.adk.tools.agent_tool", "google.adk.tools._forwarding_artifact_service"),
+    *("google.adk.workflow._node_runner_utils",),
 )
 """What ADK imports in the first turn of an LlmAgent. No version has all of them."""
 _LARGEST_STATE = 1_000_000

@@ -16,5 +16,4 @@ from agent_eval_agents.sandbox.forwarding import (
 from agent_eval_agents.sandbox.isolation import NO_PROCESS, Isolation, isolated
 from agent_eval_agents.sandbox.sealing import blocked_at
 from agent_eval_agents.sandbox.spawn import AGENT_USER, Account, Child, Sandbox, close_pipe, kill_group, kill_now
-from agent_eval_agents.sandbox.supervisor import end_with_parent, supervised
 from agent_eval_agents.sandbox.uids import STATE_DIR, AgentNotEnded, missing_capabilities

@@ -2,7 +2,7 @@
 
 A process that an agent starts and abandons (setsid, a double fork) becomes a child of the nearest ancestor that is a
 subreaper. The gate itself can't be one: it waits for its own children by their ids, so orphans would accumulate.
-Therefore the gate has a parent that does nothing else. As process 1 of a container it would get the orphans anyway.
+Therefore the gate has a parent that does nothing else, and imports nothing. As process 1 of a container it would get the orphans anyway.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ _SI_KERNEL = 0x80
 _ENDING_SECONDS = 5.0
 
 
-def supervised(work: Callable[[], int], *, ends_with_parent: bool = False) -> int:
+def supervised(
+    work: Callable[[], int], *, recover: Callable[[], None] = lambda: None, ends_with_parent: bool = False
+) -> int:
     """Runs work in a child process, forwards signals to it, and kills the processes that it leaves behind.
 
     Call it before any thread starts. On systems other than Linux, work runs in this process.
 
     Args:
         work: Returns the exit code.
+        recover: Removes, for root, the seals of a child that was killed.
         ends_with_parent: Whether the work gets SIGTERM when our parent, or its thread that started us, ends.
 
     Returns:
@@ -62,7 +65,7 @@ def supervised(work: Callable[[], int], *, ends_with_parent: bool = False) -> in
     _end_children()
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        _clean_up(signal.Signals(-code))
+        _clean_up(signal.Signals(-code), recover)
     return code if code >= 0 else 128 - code
 
 
@@ -121,14 +124,12 @@ def _kill(pid: int) -> bool:
     return True
 
 
-def _clean_up(killed_by: signal.Signals) -> None:
+def _clean_up(killed_by: signal.Signals, recover: Callable[[], None]) -> None:
     """Reports the death of the gate, and removes its seals."""
     # Of a merge there is nothing to resume: it only reads.
     message = f"agent-eval: was killed by {killed_by.name}; there is no verdict. `run --resume` continues a run."
     with contextlib.suppress(OSError):
         os.write(2, message.encode() + b"\n")
     if os.geteuid() == 0:
-        from agent_eval_agents.sandbox.sealing import recover
-
         with contextlib.suppress(OSError):  # The next gate tries again.
             recover()
