@@ -2,7 +2,8 @@
 
 A process that an agent starts and abandons (setsid, a double fork) becomes a child of the nearest ancestor that is a
 subreaper. The gate itself can't be one: it waits for its own children by their ids, so orphans would accumulate.
-Therefore the gate has a parent that does nothing else, and imports nothing. As process 1 of a container it would get the orphans anyway.
+Therefore the gate has a parent that does nothing else, and imports nothing. As process 1 of a container it would get
+the orphans anyway.
 """
 
 from __future__ import annotations
