@@ -380,6 +380,9 @@ async def test_changed_answers__of_agents_behind(door: str, repository: Reposito
     shown = (await asyncio.to_thread(repository.gate, "compare", str(done.output), "base", code=0)).out
     assert "q2: answer: 150 thousand → 0 thousand" in shown
     assert "whether a change of the agent explains it is not known here" in " ".join(shown.split())
+    (repository.root / "base" / "recordings.jsonl.gz").write_bytes(b"damaged")
+    shown = (await asyncio.to_thread(repository.gate, "compare", str(done.output), "base", code=0)).out
+    assert "Not all answers were compared: recordings of base are missing or damaged." in " ".join(shown.split())
     report = json.loads(
         (await asyncio.to_thread(repository.gate, "show", str(done.output), "q2", "--format", "json", code=0)).out
     )

@@ -212,6 +212,9 @@ def test_compare__new_numbers() -> None:
     assert [fact.text for fact in compared.missing] == ["150 units"[:3]]
     assert [fact.text for fact in compared.new] == ["0"]
 
+    for text, other in (("It fell by 40 on June 3.", "-40 on 6/3"), ("flight TK 1759", "TK1759")):
+        assert not compare(text, other, states=True).new, "what was expected, in another form"
+
 
 @pytest.mark.parametrize(
     ("before", "after", "pairs"),

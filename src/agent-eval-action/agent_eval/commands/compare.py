@@ -10,7 +10,6 @@ from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran
 from agent_eval.commands._io import CliIO
 from agent_eval.gate.diff import compare
 from agent_eval_results import DEFAULT, FILES, BaselineReport, Reason, Recording, RunReport, stored_index
-from agent_eval_results.data.comparison import ChangedAnswer
 from agent_eval_results.data.pairing import pair_up
 from agent_eval_results.report.phrases import notes_of, text
 from agent_eval_results.report.phrases.diff import comparison_summary
@@ -55,29 +54,33 @@ def compare_files(head: Path, base: Path) -> RunReport:
         for stored in (ours, theirs):
             check_ran(stored.report, stored.path)
         report = with_base(ours.report, theirs.report, base)
-        assert report.comparison is not None
-        if changed := _changed(ours, theirs):
-            report.comparison.changed_answers = changed
-            report.comparison.notes.append(remark := Reason.of("answers-unexplained"))
-            remark.message = text(remark)
+        _add_changed(report, ours, theirs)
     return report
 
 
-def _changed(ours: StoredResults, theirs: StoredResults) -> list[ChangedAnswer]:
-    """The cases that answer otherwise in all runs. There is no code by which a difference could be explained."""
+def _add_changed(report: RunReport, ours: StoredResults, theirs: StoredResults) -> None:
+    """Adds the cases that answer otherwise in all runs. There is no code by which a difference could be explained."""
     from agent_eval.gate.agent_diff import Diff
     from agent_eval.gate.causes import CaseRuns
     from agent_eval.gate.changed_answers import changed_answers
 
     paired = pair_up(ours.report.cases, theirs.report.cases).counterparts
+    cases = [case for case in ours.report.cases if case.case_id in paired and case.is_judged]
     name, unknown = FILES["recordings-file"], Diff(is_known=False)
     with stored_index(ours.folder / name, Recording) as here, stored_index(theirs.folder / name, Recording) as there:
-        return changed_answers(
-            [case for case in ours.report.cases if case.case_id in paired and case.is_judged],
-            lambda case_id: CaseRuns(head=here.of(case_id), base=there.of(paired[case_id].case_id)),
-            lambda file: file,
-            lambda _: unknown,
-        )
+
+        def runs_of(case_id: str) -> CaseRuns:
+            return CaseRuns(head=here.of(case_id), base=there.of(paired[case_id].case_id))
+
+        changed = changed_answers(cases, runs_of, lambda file: file, lambda _: unknown)
+        sides = ((ours, here), (theirs, there))
+        unread = [harmless(str(side.path)) for side, index in sides if index.skipped or not index.strangers(())]
+    assert report.comparison is not None
+    report.comparison.changed_answers = changed
+    notes = [Reason.of("answers-unrecorded", subject=", ".join(unread))] if unread and cases else []
+    for note in [*notes, *([Reason.of("answers-unexplained")] if changed else [])]:
+        note.message = text(note)
+        report.comparison.notes.append(note)
 
 
 def with_base(head: RunReport, base: RunReport, path: Path) -> RunReport:

@@ -121,3 +121,7 @@ def answers_unexplained() -> str:
     return (
         "What is answered differently is so in all runs; whether a change of the agent explains it is not known here."
     )
+
+
+def answers_unrecorded(subject: str) -> str:
+    return f"Not all answers were compared: recordings of {subject} are missing or damaged."

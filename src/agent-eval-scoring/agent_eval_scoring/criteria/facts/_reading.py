@@ -90,17 +90,20 @@ def compare(
     said = Words(plain(answer))
     found: list[Fact] = []
     missing: list[Fact] = []
+    known_values = set[str]()
     expected = facts_of(reference, names=names, states=states)
     for fact in _distinct(expected):
         by_words = fact.kind in {"quote", "name", "state"}
-        is_there = said.has(fact) if by_words else index.has(fact) or _is_inside(fact, index.facts, said)
-        is_there = is_there or (states and _is_turned(fact, index, (reference, answer)))
-        (found if is_there else missing).append(fact)
+        is_there = said.has(fact) if by_words else index.has(fact)
+        others = set[str]() if is_there else _otherwise(fact, index, said, (reference, answer), states=states)
+        known_values |= others
+        (found if is_there or others else missing).append(fact)
     if negation:
         for fact, is_alike in _denials(reference, answer, said):
             (found if is_alike else missing).append(fact)
     known = _Index(expected)
-    new = [fact for fact in _distinct(index.facts) if fact.kind in NUMBERS and not known.has(fact)]
+    numbers = [fact for fact in _distinct(index.facts) if fact.kind in NUMBERS and not known.has(fact)]
+    new = [fact for fact in numbers if fact.values.isdisjoint(known_values)]
     return Comparison(found=tuple(found), missing=tuple(missing), new=tuple(new))
 
 
@@ -161,22 +164,24 @@ class _Index:
         return self.find(fact) is not None
 
 
-def _is_inside(fact: Fact, facts: Iterable[Fact], said: Words) -> bool:
-    """Whether a number is a part of a code, as 1759 of TK1759, or a date is said in short: 27.8., 4/11."""
-    if fact.kind == "number":
-        inside = re.compile(f"[a-z]{{1,3}}(?:{'|'.join(map(re.escape, fact.values))})")
-        return any(inside.fullmatch(value) for other in facts if other.kind == "code" for value in other.values)
-    return fact.kind == "date" and said.has_short(fact)
-
-
-def _is_turned(fact: Fact, index: _Index, texts: tuple[str, str]) -> bool:
-    """Whether one side has a minus where the other says that something goes down: -3%, 3% less."""
+def _otherwise(fact: Fact, index: _Index, said: Words, texts: tuple[str, str], *, states: bool) -> set[str]:
+    """What an answer says for a fact that it has in no form of its own: TK1759 for 1759, 27.8. for a date, and, with
+    states, a minus where the other side says that something goes down: -3%, 3% less. Empty for nothing.
+    """
+    if fact.kind == "date":
+        return (
+            {part.lstrip("0") for value in fact.values for part in value.split("-")} if said.has_short(fact) else set()
+        )
     if fact.kind not in NUMBERS:
-        return False
+        return set()
+    inside = re.compile(f"[a-z]{{1,3}}(?:{'|'.join(map(re.escape, fact.values))})")
+    codes = (value for other in index.facts if other.kind == "code" for value in other.values)
+    if fact.kind == "number" and any(map(inside.fullmatch, codes)):
+        return set(fact.values)
     turned = {value[1:] if value[0] == "-" else f"-{value}" for value in fact.values}
     text = texts[all(value[0] == "-" for value in fact.values)]
-    goes_down = any("down" in each.values for each in facts_of(text, states=True) if each.kind == "state")
-    return goes_down and index.has(replace(fact, values=frozenset(turned)))
+    goes_down = states and any("down" in each.values for each in facts_of(text, states=True) if each.kind == "state")
+    return turned if goes_down and index.has(replace(fact, values=frozenset(turned))) else set()
 
 
 def _denials(reference: str, answer: str, words_said: Words) -> Iterator[tuple[Fact, bool]]:
