@@ -74,6 +74,8 @@ def _names(statement: ast.stmt) -> Iterator[str]:
             yield from _targets(statement.targets)
         case ast.AnnAssign() if statement.value is not None:
             yield from _targets([statement.target])
+        case ast.With() | ast.AsyncWith():
+            yield from _targets([item.optional_vars for item in statement.items if item.optional_vars is not None])
 
 
 def _rebinds(decorator: ast.expr) -> bool:

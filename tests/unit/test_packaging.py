@@ -294,7 +294,7 @@ def cutting_draft(): return (_TASK, "List them.")
         ("import e\nimport d as e", ["e"]),
         ("class A:\n    x: int = 1\n    def y(self): pass\n    x = y = 2", ["A.x", "A.y"]),
         ("def f():\n    class B:\n        x = 1\n        x = 2", ["B.x"]),
-        ("with a:\n    x = 1\nx = 2", ["x"]),
+        ("with a as x:\n    y = 1\nx = y = 2", ["x", "y"]),
         ("if a:\n    x = 1\n    x = 2", ["x"]),
         ("if a:\n    x = 1\nelif b:\n    x = 2\nelse:\n    x = 3\nx = 4", ["x"]),
         ("x = None\ntry:\n    import x\nexcept ImportError:\n    x = 1", []),
