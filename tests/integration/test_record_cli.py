@@ -168,6 +168,11 @@ RANDOM: dict[str, tuple[str, str, int]] = {
         0,
     ),
     "of each call": ('call("look", item=uuid.uuid4().hex)', "It is a lamp.", 1),
+    "a number behind a letter": (
+        'call("look", item="lamp")',
+        "It is lamp T{uuid.uuid4().int % 90000 + 10000} here.",
+        0,
+    ),
     "of the data": ('call("look", item="LK4B92")', "It has 1250 lumens.", 0),
 }
 

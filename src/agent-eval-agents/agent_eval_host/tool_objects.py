@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import PurePath
+from string import Template
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -73,6 +74,8 @@ _MOST_ITEMS = 200
 _FEW_ITEMS = 50
 """Of a list or dict whose items are looked at one by one: each takes a place."""
 _DEEPEST = 5
+_OF_TEXT = {re.Pattern: "pattern", Template: "template"}
+"""Classes of libraries whose objects are what a text says, by the attribute that has it."""
 _PLAIN = (
     type(None),
     bool,
@@ -376,13 +379,12 @@ def _content(value: Any) -> Any:
         return value.get(None)
     if type(value) in (SimpleNamespace, MappingProxyType):
         return dict(vars(value) if type(value) is SimpleNamespace else value)
-    if type(value) is bytearray:
-        return bytes(value)
-    return list(value) if type(value) is deque else value
+    kind: Any = {bytearray: bytes, deque: list}.get(type(value))
+    return value if kind is None else kind(value)
 
 
 def _is_compared(value: Any) -> bool:
-    return issubclass(type(value), _PLAIN) or _has_objects(value, 0)
+    return issubclass(type(value), (*_PLAIN, *_OF_TEXT)) or _has_objects(value, 0)
 
 
 def _files_of(value: Any) -> Iterator[str]:
@@ -428,6 +430,9 @@ def _name_of(value: Any) -> str:
     """
     if issubclass(type(value), ModuleType):
         return str(value.__name__)
+    if (of_text := _OF_TEXT.get(type(value))) is not None:
+        text = _shown(getattr(value, of_text), 0)
+        return text if text == _NOT_COMPARED else _hash_of(f"{text} {getattr(value, 'flags', '')}")
     is_named = issubclass(type(value), (type, *_CALLABLE)) and not issubclass(type(value), functools.partial)
     named = value if is_named else type(value)
     name = f"{getattr(named, '__module__', '')}:{getattr(named, '__qualname__', type(value).__qualname__)}"
@@ -446,9 +451,7 @@ def _line_of(code: CodeType) -> str:
 def _text_of(value: Any) -> str:
     """A hash of a plain value, `$` if it may be another one at the next start, or the name of its class."""
     shown = _shown(value, 0)
-    if not issubclass(type(value), _PLAIN) or shown == _NOT_COMPARED:
-        return shown
-    return _hash_of(shown)
+    return _hash_of(shown) if issubclass(type(value), _PLAIN) and shown != _NOT_COMPARED else shown
 
 
 def _hash_of(text: str) -> str:

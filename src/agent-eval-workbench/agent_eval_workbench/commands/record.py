@@ -61,9 +61,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         io.log(f"agent-eval: {still_running}. The sealed directories stay sealed ({docs_page('security')}).")
         return 2
     except AgentFailure as failure:
-        for line in failure_lines(failure):
-            io.log(line)
-        io.log("agent-eval: nothing was written.")
+        io.log("\n".join([*failure_lines(failure), "agent-eval: nothing was written."]))
         return 1
     except Left as left:
         io.log("agent-eval: nothing was written.")
@@ -302,8 +300,7 @@ class _Recorder:
         names = listed([f"`{case.eval_id}`" for case in cases], 20)
         lines = [f"{verb} {plural(len(cases), 'case')} in {target.name}: {names}"]
         if len(cases) == 1:
-            turns = [] if self.arguments.source is not None else recorded[0].draft.turns
-            for turn in turns if self.arguments.say or self.arguments.messages else ():
+            for turn in recorded[0].draft.turns if self.arguments.say or self.arguments.messages else ():
                 lines += message_lines("you> ", turn.user_content)
                 lines += turn_lines(turn, width=self.io.width)
         ok, scores = self._self_scores(target, cases, recorded)

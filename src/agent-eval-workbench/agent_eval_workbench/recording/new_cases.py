@@ -28,7 +28,7 @@ _DIGITS = re.compile(r"(?<![\w.])\+?\d(?:[ /()-]{0,2}\d){7,18}(?![\w])")
 _CARD = range(13, 20)
 """Digits of a card number (ISO/IEC 7812-1)."""
 _RANDOM = re.compile(
-    r"(?<![A-Za-z0-9])(?:(?=[A-Za-z0-9]{6})(?:[A-Za-z]+\d+[A-Za-z]|\d+[A-Za-z]+\d)[A-Za-z0-9]*|(?!(?:19|20)\d\d\b)\d{4,}"
+    r"(?<![A-Za-z0-9])(?:(?=[A-Za-z0-9]{6})(?:[A-Za-z]+\d+[A-Za-z]|\d+[A-Za-z]+\d)[A-Za-z0-9]*|[A-Za-z]*(?!(?:19|20)\d\d\b)\d{4,}"
     r"|\d\d:\d\d:\d\d)(?![A-Za-z0-9])"
 )
 """Words of digits between letters, or the other way round, numbers that are no years, and times with seconds."""
