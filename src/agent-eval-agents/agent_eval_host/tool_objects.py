@@ -379,8 +379,8 @@ def _content(value: Any) -> Any:
         return value.get(None)
     if type(value) in (SimpleNamespace, MappingProxyType):
         return dict(vars(value) if type(value) is SimpleNamespace else value)
-    kind: Any = {bytearray: bytes, deque: list}.get(type(value))
-    return value if kind is None else kind(value)
+    is_copied = type(value) in (bytearray, deque)
+    return (bytes(value) if type(value) is bytearray else list(value)) if is_copied else value
 
 
 def _is_compared(value: Any) -> bool:
