@@ -315,6 +315,7 @@ def expected(run: Recording) -> list[Invocation]:
     return [
         turn.model_copy(
             update={
+                "session_state": None,
                 "intermediate_data": IntermediateData(
                     tool_uses=[
                         FunctionCall(name=part.function_call.name, args=part.function_call.args)
@@ -322,11 +323,17 @@ def expected(run: Recording) -> list[Invocation]:
                         for part in (event.content.parts or [] if event.content is not None else [])
                         if part.function_call is not None
                     ]
-                )
+                ),
             }
         )
         for turn in run.invocations
     ]
+
+
+def with_state(run: Recording) -> list[Invocation]:
+    """The same of a case that expects the state at the end, too."""
+    *turns, last = expected(run)
+    return [*turns, last.model_copy(update={"session_state": run.invocations[-1].session_state})]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,7 +366,7 @@ def named(
         name: CaseRuns(
             head=runs(head, name, NOW, setting.runs),
             base=runs(base, name, there, setting.runs),
-            expected=expected(*runs(base, name, NOW - 40 * DAY, 1)),
+            expected=with_state(*runs(base, name, NOW - 40 * DAY, 1)),
         )
         for name in base.cases
     }
