@@ -225,6 +225,21 @@ SLIPS: dict[str, tuple[str, str]] = {
     "a relative import of a file": ("single.py", "from .core import x\n"),
     "a module that --agent names": ("wether.agent", ""),
     "a function": ("weather", "def root_agent():\n    pass\n"),
+    "nothing": ("weather", "root_agent = None\n"),
+    "an indent": ("weather", "X = 1\n    Y = 2\n"),
+    "a class of ADK": ("weather", "from google.adk.agents import LlmAgnt\n"),
+    "a module of ADK": ("weather", "from google.adk.agent import LlmAgent\n"),
+    "a variable that may be missing": ("weather", "import os\nKEYS = os.getenv('WEATHER_KEYS').split(',')\n"),
+    "a file that is not there": (
+        "weather",
+        "import pathlib\npathlib.Path(__file__).with_name('tool.py').read_text()\n",
+    ),
+    "a question": ("weather", "CITY = input('City? ')\n"),
+    "an extra of ADK": (
+        "weather",
+        "raise ImportError('LiteLLM support requires: pip install google-adk[extensions]')\n",
+    ),
+    "a circle": ("weather", "from weather.agent import root_agent\n"),
 }
 """The agent, and its agent.py or its own text."""
 
@@ -245,7 +260,8 @@ async def test_loading__what_is_said_of_slips_in_an_agent(tmp_path: Path) -> Non
         with pytest.raises(AgentFailure) as caught:
             await agent.start()
         await agent.close()
-        shown[name] = "\n".join(headline(caught.value)).replace(str(root), "ROOT")
+        text = "\n".join(headline(caught.value)).replace(str(root), "ROOT")
+        shown[name] = re.sub(r"\(/[^)]*/google/adk", "(VENV/google/adk", text)
     check("golden_slips.txt", "".join(f"# {name}\n{text}\n\n" for name, text in shown.items()))
 
 

@@ -633,4 +633,4 @@ def test_output_directory__that_cannot_be_created_is_named_with_what_to_do(
     (tmp_path / "a.test.json").write_text("[]", "utf-8")
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--output-dir", "/proc/x"]) == 2
-    assert "can't be created there. Set another --output-dir: '/proc/x'" in capsys.readouterr().err
+    assert "The directory /proc/x can't be created. Set another --output-dir" in capsys.readouterr().err

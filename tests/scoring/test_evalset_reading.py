@@ -111,6 +111,7 @@ MISTAKES: dict[str, str | bytes] = {
     "missing colon": '{"a" 1}',
     "bare key": "{a: 1}",
     "python's true": '{"a": True}',
+    "a decimal comma": '{"a": 0,5}',
     "raw line break": '{"a": "x\ny"}',
     "lone backslash": '{"a": "C:\\dir"}',
     "anything else": "[1, ?]",

@@ -17,6 +17,7 @@ MISTAKES = (
     *("validat", "eval bot", "xyzzy", "evals", "evals:one", "", "--num-runs 3 run", "-v"),
     *("run --num-run 3", "run --num-run=3", "run evals --xyzzy", "run --judge-api-key x", "tapes --gate both"),
     *("run --eval_storage_uri gs://b", "run --enable_features=X", "run --agent-a2a-url=http://h"),
+    *("run --model m", "run -n 4", "run --threshold a=b"),
     *("run --volcengine-secret-key k", "export xyzzy --abc", "export csv a b", "export adk --output x"),
 )
 

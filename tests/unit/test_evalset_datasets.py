@@ -27,6 +27,7 @@ from dataset_samples import (
 from evalset_samples import codes, seen, write
 from golden_files import check
 
+from agent_eval.cli import main
 from agent_eval_agents.adk.events import to_invocation
 from agent_eval_agents.adk_rest._normalise import normalised
 from agent_eval_agents.messages import TurnFacts
@@ -209,3 +210,16 @@ def test_load_suite__a_config_of_another_tool(tmp_path: Path) -> None:
 def test_load_suite__a_test_config_of_another_shape(tmp_path: Path, config: Any) -> None:
     write(project(tmp_path) / FOLDER / "test_config.json", config)
     assert "wrong-type" in codes(load_suite(tmp_path).errors)
+
+
+def test_migrate__keeps_an_existing_file_and_says_by_which_name_one_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old.test.json").write_text('[{"query": "Hi", "reference": "Hello."}]', "utf-8")
+    Path("new.evalset.json").write_text("mine", "utf-8")
+    assert main(["migrate", "old.test.json", "new.evalset.json"]) == 2
+    assert Path("new.evalset.json").read_text("utf-8") == "mine"
+    assert "exists already" in capsys.readouterr().out
+    assert main(["migrate", "old.test.json", "new.json"]) == 0
+    assert "Wrote new.json. Rename it to NAME.evalset.json" in capsys.readouterr().out

@@ -333,3 +333,10 @@ def test_run_and_validate__mistake_in_the_policy_ends_with_exit_code_2(
     assert not list(repository.rglob("started"))
     (repository / "agent-eval.toml").write_text("[[policy]]\nalpha = 0.1", encoding="utf-8")
     assert main(["validate"]) == 0
+
+
+def test_read_settings__a_file_with_almost_its_name_is_named(tmp_path: Path) -> None:
+    for name in ("agent_eval.toml", "pyproject.toml"):
+        (tmp_path / name).write_text("num-runs = 3\n", "utf-8")
+    _, problems = read_settings(tmp_path)
+    assert [(problem.code, problem.file) for problem in problems] == [("settings-file-misnamed", "agent_eval.toml")]

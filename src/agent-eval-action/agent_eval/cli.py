@@ -84,6 +84,8 @@ _OF_OTHER_TOOLS = {
     "--enable_features": _FEATURES.format("ENABLE"),
     "--disable_features": _FEATURES.format("DISABLE"),
     "--log_level": "What the agent logs is in `logs/` of the output directory",
+    "--model": "The agent's model is set in its code; that of judges is --judge-model",
+    "-n": "Use --num-runs N for the runs of each case, or --concurrency N for how many are run at once",
     # veadk
     "--agent-dir": "Use --agent DIRECTORY",
     "--agent-a2a-url": "Use --agent a2a:URL",
@@ -437,7 +439,7 @@ def _threshold(text: str) -> tuple[str, float]:
     except ValueError:
         number = math.nan
     if not (name and separator and math.isfinite(number)):
-        raise argparse.ArgumentTypeError("must be NAME=VALUE, e.g. response_match_score=0.7")
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, e.g. response_match_score=0.7, not {text!r}")
     return name, number
 
 

@@ -142,6 +142,8 @@ class ErrorData(HostMessage):
     """HTTP status of the failed model call."""
     exit: int | None = None
     """Code of a `sys.exit()`."""
+    nearest: str | None = None
+    """The name that was probably meant."""
     call: ModelCallFacts | None = None
     """The model call that raised it, if known."""
     raised: Raised | None = None

@@ -441,7 +441,8 @@ def entries(path: Path) -> Iterator[tuple[list[Key], bytes]]:
     except ValueError as error:
         raise UnusableRecording(first_line(str(error), 500).rstrip("."), _HINT) from error
     if empty:
-        raise UnusableRecording("it has no runs" if holds_runs(path) else "it has no cases", "Record it again.")
+        what = "runs" if holds_runs(path) else "cases"
+        raise UnusableRecording(f"it has no {what}" if path.stat().st_size else "it is empty", "Record it again.")
 
 
 def _lines(path: Path) -> Iterator[tuple[list[Key], bytes]]:
@@ -498,7 +499,8 @@ def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
         raise UnusableRecording("it is not a recording", f"{_HINT} {error.hint or ''}")
     if error is not None:
         line = f" (line {error.line})" if error.line is not None else ""
-        raise UnusableRecording(f"{error.message.rstrip('.')}{line}", error.hint)
+        hint = _HINT if error.code == "not-json" else error.hint
+        raise UnusableRecording(f"{error.message.rstrip('.')}{line}", hint)
     assert file is not None
     for case in file.cases.values():
         yield [(None, case.eval_id, None)], case.model_dump_json(exclude_unset=True).encode()

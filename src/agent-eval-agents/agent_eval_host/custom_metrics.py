@@ -89,7 +89,7 @@ class CustomMetrics:
         module = importlib.import_module(module_name)
         function = getattr(module, attribute, None)
         if function is None:
-            raise LookupError(f"the module {module_name} has no `{attribute}`")
+            raise ImportError(f"cannot import name '{attribute}' from '{module_name}'", name=module_name)
         if not callable(function):
             raise TypeError(f"`{name}` is of type {type(function).__name__}, not a function")
         return function  # type: ignore[no-any-return]

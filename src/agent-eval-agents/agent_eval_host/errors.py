@@ -108,9 +108,29 @@ def error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]
         "raised": raised_by(shown),
         "origin": "agent" if culprit is None else "model",
         "status": None if culprit is None else http_status(culprit) or _status_of(turn, culprit),
+        "nearest": nearest_name(main),
         "exit": _exit_code(main) if isinstance(main, SystemExit) else None,
         "call": turn.failed_call.facts() if culprit is not None and turn is not None and turn.failed_call else None,
     }
+
+
+def nearest_name(error: BaseException) -> str | None:
+    """The name that an import, or an argument of one of pydantic's models, most likely misspells; None: no idea."""
+    import difflib
+    import pkgutil
+
+    wanted, names = "", []
+    text = text_of(error)
+    if isinstance(error, ModuleNotFoundError) and "." in (error.name or ""):
+        package = str(error.name).rpartition(".")[0]
+        modules = pkgutil.iter_modules(getattr(sys.modules.get(package), "__path__", []))
+        wanted, names = str(error.name), [f"{package}.{module.name}" for module in modules]
+    elif isinstance(error, ImportError) and (match := re.match(r"cannot import name '(\w+)'", text)):
+        wanted, names = match[1], dir(sys.modules.get(error.name or ""))
+    elif match := re.search(r"^(\w+)\n  Extra inputs are not permitted", text, re.MULTILINE):
+        made = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        wanted, names = match[1], [name for each in made for name in getattr(type(each), "model_fields", ())]
+    return next(iter(difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)), None)
 
 
 def _status_of(turn: Turn | None, culprit: BaseException) -> int | None:

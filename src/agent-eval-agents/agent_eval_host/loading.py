@@ -165,9 +165,13 @@ def _pick(module: Any, loop: asyncio.AbstractEventLoop) -> Any:
             agent = agent[0]
     if agent is not None and not isinstance(agent, kinds):
         code = getattr(agent, "__code__", None)
-        where = f"{module.__name__} (line {code.co_firstlineno})" if code is not None else module.__name__
+        where = _file_of(module) if code is None else f"{_file_of(module)}:{code.co_firstlineno}"
         raise TypeError(f"`{name}` of {where} is of type {type(agent).__name__}, not an ADK agent")
     return agent
+
+
+def _file_of(module: Any) -> str:
+    return str(getattr(module, "__file__", None) or module.__name__).removeprefix(agent_places[-1])
 
 
 def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
@@ -192,6 +196,9 @@ def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
             agent = _pick(importlib.import_module(f"{module.__name__}.agent"), loop)
         if agent is not None:
             return agent
+        for place in (getattr(module, "agent", None), module):
+            if getattr(place, "root_agent", ...) is None:
+                raise TypeError(f"`root_agent` of {_file_of(place)} is None, not an ADK agent")
     if directory is None:
         raise LookupError(f"the module {path} defines neither `app`, `root_agent` nor `get_agent_async`")
     config = directory / "root_agent.yaml"

@@ -114,7 +114,7 @@ def _find(
 def _tested(activity: Activity, git: Git | GitError) -> str:
     if isinstance(git, Git):
         if (head := git.commit("HEAD")) is None:
-            raise _Unknown("The checkout has no commit.")
+            raise _Unknown("The checkout has no commit.", "Commit first: results belong to a commit.")
         return head
     if activity.commit is None:
         raise _Unknown(f"The tested commit is unknown: {git.message}", git.hint)

@@ -193,7 +193,7 @@ def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Probl
             problem = Problem(code="output-dir-linked", message=message, hint=hint)
         elif (file := file_in(settings.output)) is not None:
             message = f"{relative(file, settings.root)} is a file: no results can be written there."
-            problem = Problem(code="setting-invalid", message=message, hint=hint)
+            problem = Problem(code="setting-invalid", message=message, hint="Name a directory as `output-dir`.")
         elif settings.merges and (refused := _overwritten(settings.shards, settings.output, settings.root)) is not None:
             problem = refused
         else:

@@ -59,7 +59,8 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         except InvalidTape as error:
             invalid += error.problems
     orphans = sum(tape.case_id is None for tape in kept)
-    print(f"{plural(len(kept), 'tape')}{f', {orphans} without a case (--prune removes them)' if orphans else ''}")
+    more = f", {orphans} without a case (--prune removes them)" if orphans else ""
+    print(f"{plural(len(kept), 'tape')}{more if kept else ': `agent-eval run --record all` records one of each case'}")
     print_problems(invalid)
     return 2 if invalid else 0
 

@@ -48,6 +48,8 @@ class Commenting(Protocol):
     service: ClassVar[str]
     longest: ClassVar[int]
     """Maximum characters of a comment."""
+    to_comment: ClassVar[str]
+    """What a job needs to comment; empty if the errors say it."""
 
     def notes(self, number: int) -> Iterator[Note]:
         """Yields the comments of a pull request."""
@@ -165,7 +167,9 @@ def upsert_comment(client: Commenting, comment: Comment) -> Posted:
         return _Upsert(client, comment, text).until_done()
     except RestError as error:
         kind: PostKind = "forbidden" if error.kind in ("forbidden", "unauthorized") else "failed"
-        return Posted(kind=kind, message=f"The comment could not be posted. {error}")
+        lacks = error.kind == "not-found" or "lacks a permission" in str(error)
+        needs = client.to_comment if lacks else ""
+        return Posted(kind=kind, message=f"The comment could not be posted. {error} {needs}".rstrip())
 
 
 class _Upsert:

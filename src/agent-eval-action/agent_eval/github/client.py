@@ -35,6 +35,7 @@ class GitHubClient(RestClient):
     token_hint = "The token is wrong or has expired: pass `${{ github.token }}` as the input github-token."  # noqa: S105
     url_hint = "Check GITHUB_API_URL: it should be https://api.github.com, or https://HOST/api/v3 on GHES."
     longest: ClassVar[int] = 65_536
+    to_comment: ClassVar[str] = "Add `pull-requests: write` to the job's `permissions`."
     """Maximum characters of a comment; GitHub answers 422 above ("Body is too long (maximum is 65536 characters)")."""
     reads_runs: ClassVar[str] = "Add `actions: read` to the job's `permissions`."
     no_token = "Let this step have the token (`github-token`)."  # noqa: S105

@@ -34,6 +34,7 @@ class GitLabClient(RestClient):
     reads_runs: ClassVar[str] = f"Set GITLAB_TOKEN to {_TOKEN}."
     url_hint = "Check CI_API_V4_URL: it should be https://HOST/api/v4."
     longest: ClassVar[int] = 1_000_000
+    to_comment: ClassVar[str] = ""
     """Maximum characters of a note (docs.gitlab.com, "Notes API")."""
 
     def __init__(self, event: GitLabEvent, *, token: str, log: Callable[[str], None], **more: Any) -> None:

@@ -5,7 +5,7 @@ Precedence: a flag, an action input (`INPUT_*`), agent-eval.toml, the default. A
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import EllipsisType
@@ -24,7 +24,8 @@ from agent_eval.settings.toml_file import (
     unreadable,
 )
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
-from agent_eval_scoring.core.problem import Problem, docs_page
+from agent_eval_scoring.core.problem import Problem, Severity, docs_page
+from agent_eval_scoring.core.selectors import nearby
 
 
 def read_settings(
@@ -52,7 +53,7 @@ def read_settings(
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     in_file = _read_file(root / CONFIG_FILE) if isinstance(text, EllipsisType) else read_settings_file(text or "")
-    problems = list(in_file.problems)
+    problems = [*in_file.problems, *(_misnamed(root) if isinstance(text, EllipsisType) else ())]
     for setting in SETTINGS:
         raw, source = _raw_value(setting, flags or {}, environ or {}, secrets or {}, in_file.values)
         if source != setting.input:
@@ -178,6 +179,14 @@ def _replay_or_record(values: dict[str, Any], sources: dict[str, str]) -> None:
         weaker = max(ranks, key=ranks.__getitem__)
         values[weaker] = "off"
         del sources[weaker]
+
+
+def _misnamed(root: Path) -> Iterator[Problem]:
+    """Warnings for files whose names are almost that of the settings."""
+    message = "The file is not read, because of its name: its settings don't apply."
+    hint = f"Rename it to `{CONFIG_FILE}`."
+    for name in nearby(CONFIG_FILE, sorted({path.name for path in root.glob("*.toml")} - {CONFIG_FILE}), 1, 0.85):
+        yield Problem(severity=Severity.WARNING, code="settings-file-misnamed", message=message, hint=hint, file=name)
 
 
 def _read_file(path: Path) -> FileSettings:

@@ -103,12 +103,21 @@ def read_settings_file(text: str) -> FileSettings:
     )
 
 
+_TOML = "The file must be TOML, e.g. `num-runs = 3`."
+_REMEDIES = {
+    "Invalid value": 'Texts need quotes, e.g. `gate = "both"`.',
+    "Cannot overwrite": "A key may occur only once: delete one of the lines.",
+    "Cannot declare": "A table may occur only once: join the two.",
+}
+"""What to do about errors of the parser, by their beginnings."""
+
+
 def unreadable(why: str, line: int | None = None, column: int | None = None) -> Problem:
     """The problem of a file that can't be read."""
     return Problem(
         code="settings-file-unreadable",
         message=f"{CONFIG_FILE} can't be read: {why}",
-        hint="The file must be TOML, e.g. `num-runs = 3`.",
+        hint=next((hint for start, hint in _REMEDIES.items() if why.startswith(start)), _TOML),
         file=CONFIG_FILE,
         line=line,
         column=column,

@@ -283,6 +283,8 @@ class Finder:
             if (near := Path.cwd() / name).exists() and near.resolve().is_relative_to(self.root):
                 message += f" of {self.root}, which paths are relative to"
                 suggestions = [self.label(near.resolve())]
+            elif name.startswith("."):
+                message += f" of {self.root}, which paths are relative to"
         hint = WHAT_IS_AN_AGENT
         if (module := name.partition(":")[0]) != name and self.named(module, who, file)[0] is not None:
             hint = f"Write it without `{name.removeprefix(module)}`: `{module}`."
@@ -309,6 +311,11 @@ class Finder:
         label = plain(self.label(source))
         other = _OTHER_NAME.search(_source_of(source))
         return f"{label} defines no `root_agent`" + (f" (its agent is named `{other[1]}`)" if other else "")
+
+    def in_other_modules(self) -> list[str]:
+        """Files of packages, other than those that ADK reads, that define an agent."""
+        files = sorted(self.root.glob("*/*.py"))
+        return [self.label(path) for path in files if path.name not in _SOURCES and _mentions_agent(path)]
 
     def _similar(self, name: str) -> list[str]:
         labels = {self.label(agent): agent.name for agent in self.everywhere}

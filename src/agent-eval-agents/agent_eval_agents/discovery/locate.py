@@ -311,6 +311,10 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
         message = f"no agent was found around {who}; the repository has {_listed(candidates)}"
     else:
         lacking = "".join(f"; {finder.lacking(source)}" for source in finder.without_agent[:3])
+        if elsewhere := finder.in_other_modules():
+            lacking += (
+                f"; {elsewhere[0]} defines one, but ADK reads agent.py: rename it, or set `--agent {elsewhere[0]}`"
+            )
         where = searched(finder.root)
         top = repository_of(finder.root) or finder.root
         others = [] if top == finder.root else find_agents(top)[0]

@@ -119,5 +119,8 @@ def exit_hint(returncode: int) -> str:
     if returncode == -signal.SIGKILL:
         return "The gate did not kill it. The machine may have run out of memory: try a lower `--concurrency`."
     if returncode >= 0:
-        return "See the end of its log, and look for os._exit() or a library that ends the process."
+        return (
+            "See the end of its log (`logs/` of the output directory), and look for os._exit() or a library that ends "
+            "the process."
+        )
     return "A native library crashed; the log shows the Python stack at that point."

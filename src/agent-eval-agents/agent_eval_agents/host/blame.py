@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from agent_eval_agents.host.connection import RemoteError
-from agent_eval_agents.host.import_hints import essence, import_hint, unset_variable_hint
+from agent_eval_agents.host.import_hints import essence, import_hint, known_hint
 from agent_eval_agents.messages import Attempt, ErrorData, ModelCallFacts, Stack, Waiting
 from agent_eval_agents.protocol import AgentFailure, EnvironmentFailure, FailureKind
 from agent_eval_agents.sandbox import missing_key_hint, missing_variable_hint
@@ -107,9 +107,7 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
         f"{who} raised {summary}",
         kind=FailureKind.EXCEPTION,
         traceback=data.traceback,
-        hint=missing
-        or _unknown_model_hint(data)
-        or unset_variable_hint(data.type or "", error.message, data.traceback),
+        hint=missing or _unknown_model_hint(data) or known_hint(data.type or "", error.message, data.traceback),
     )
 
 
@@ -156,8 +154,11 @@ def failed_metric(
             "`code_config.name` is `package.module.function`; the agent's parent directory and the repository's root "
             "are importable, and the agent's package also as `agent`."
         )
+        hint = f"Did you mean `{data.nearest}`? {hint}" if data.nearest is not None else hint
     elif error.code == "metric-arguments":
         what = f"`{function}` can't be called: its arguments are not valid in the installed google-adk: {summary}"
+    elif data.type == "TypeError" and re.search(r"\(\) takes .*positional arg|\(\) missing ", error.message):
+        hint = "It is called with eval_metric, actual_invocations, expected_invocations and conversation_scenario."
     elif data.exit is not None:
         what = f"`{function}` called sys.exit({data.exit})"
     return MetricFailure(what, kind=kind, traceback=data.traceback, log_tail=log_tail, hint=missing or hint)
@@ -172,6 +173,8 @@ def hint_for_code(kind: MetricFailureKind, message: str) -> str | None:
     if (module := _NO_MODULE.search(message)) is not None:
         name = f"`{module[1].partition('.')[0]}`"
         return f"It runs in the agent's environment, not in agents-cli's: add the package with {name} to it."
+    if re.search(r"raised KeyError: '\w+'$", message):
+        return "`instance` has `prompt`, `response`, `reference`, `agent_data`, and the other keys of the case."
     if _NO_TEXT.search(message):
         text = '`"".join(part.get("text", "") for part in instance["response"]["parts"])`'
         return f"`response` is a message with `parts`, not a text: use {text}."
@@ -369,7 +372,7 @@ def failed_load(
         traceback=data.traceback,
         log_tail=log_tail,
         hint=_missing_variable(error, data, log_tail, withheld)
-        or import_hint(data.type or "", error.message, data.traceback, agent, root),
+        or import_hint(data.type or "", error.message, data.traceback, agent, root, data.nearest),
     )
 
 

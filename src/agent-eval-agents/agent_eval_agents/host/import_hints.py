@@ -17,6 +17,48 @@ _UNSET = re.compile(
 )
 
 
+_GETENV = re.compile(
+    r"(?:getenv|environ\.get)\([\"'](\w+)[\"']\)[^\n]*\n(?:[ ~^]+\n)?(?:AttributeError|TypeError): [^\n]*None"
+)
+"""The line of a traceback that uses a variable that is not set."""
+_SAYINGS = r"""
+Context variable not found: `(\w+)` -> Set `{0}` in `session_input.state` of the case, or write `{{{0}?}}`.
+Model (\S+) not found -> ADK has no model of this name. Another provider's: `LiteLlm(model="PROVIDER/{0}")`.
+asyncio\.run\(\) cannot be -> Make the tool an `async def`, and await there: ADK runs it in its event loop.
+unexpected keyword argument '(callback_context|llm_re\w+|tool\w*|args)' -> ADK names callbacks' arguments: write `{0}`.
+pip install ['"]?([\w.\[\],-]+) -> Add `{0}` to the agent's requirements.
+from 'google\.adk\.tools\.(mcp)_tool' -> Add `google-adk[{0}]` to the agent's requirements.
+partially initialized module -> Two modules import each other: import inside of a function, or from a third module.
+EOF when reading a line -> There is no standard input here: take the value from a variable (`agent-env`).
+is None, not an ADK agent -> Return the agent from the function that makes it.
+"""
+"""What exceptions say, and what to do. {0} is what the brackets match."""
+
+
+def known_hint(kind: str, message: str, traceback: str | None, root: Path | None = None) -> str | None:
+    """The hint for an exception whose cause is known by its words; None for others."""
+    for pattern, _, hint in (line.partition(" -> ") for line in _SAYINGS.strip().splitlines()):
+        if match := re.search(pattern, first_line(message, 500)):
+            return hint.format(*match.groups())
+    name = re.search(r": '([^']+)'$", message) if kind == "FileNotFoundError" else None
+    if name is None:
+        return unset_variable_hint(kind, message, traceback)
+    if not name[1].startswith("/"):
+        return (
+            f"`{name[1]}` is looked for where the agent's process starts (`agent-cwd`). In code: "
+            f'`Path(__file__).parent / "{name[1]}"`.'
+        )
+    path = Path(name[1])
+    shown = path.relative_to(root).as_posix() if root is not None and path.is_relative_to(root) else name[1]
+    close = nearby(path.name, _names_in(path.parent), 1)
+    guess = f"Did you mean `{close[0]}`?" if close else "Commit it, if it is only on your machine, or correct the path."
+    return f"`{shown}` does not exist. {guess}"
+
+
+def _names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*"))
+
+
 def essence(message: str) -> str:
     """The first line of an exception's message; of pydantic's errors also what is wrong with the first fields."""
     first = first_line(message, 500)
@@ -27,7 +69,7 @@ def essence(message: str) -> str:
 
 def unset_variable_hint(kind: str, message: str, traceback: str | None) -> str | None:
     """The hint for an environment variable that the agent reads and that the job does not have."""
-    match = _UNSET.search(first_line(message, 500))
+    match = _UNSET.search(first_line(message, 500)) or _GETENV.search(traceback or "")
     if kind == "KeyError" and "environ" in (traceback or ""):
         match = re.fullmatch(r"'(\w+)'", message.strip())
     if match is None:
@@ -36,7 +78,9 @@ def unset_variable_hint(kind: str, message: str, traceback: str | None) -> str |
     return f"`{name}` is not set in this job: set it, and pass it with `agent-env: +{name}`."
 
 
-def import_hint(kind: str, message: str, traceback: str | None, agent: Path, root: Path) -> str:
+def import_hint(
+    kind: str, message: str, traceback: str | None, agent: Path, root: Path, nearest: str | None = None
+) -> str:
     """The hint for an exception that the import of an agent raised.
 
     Args:
@@ -45,11 +89,14 @@ def import_hint(kind: str, message: str, traceback: str | None, agent: Path, roo
         traceback: Its traceback.
         agent: The agent's directory or file, absolute; or its dotted module.
         root: The repository.
+        nearest: The name that was probably meant.
     """
-    if (hint := unset_variable_hint(kind, message, traceback)) is not None:
+    if (hint := known_hint(kind, message, traceback, root)) is not None:
         return hint
+    if nearest is not None and "." not in message.partition("No module named ")[2]:
+        return f"Did you mean `{nearest}`?"
     if kind == "ModuleNotFoundError":
-        return _missing_module(message, agent, root)
+        return _missing_module(message, agent, root, nearest)
     if "attempted relative import" in message:
         parts = (agent.parent / agent.stem).relative_to(root).parts if agent.is_relative_to(root) else ()
         module = ".".join(parts[parts[:1] == ("src",) :])
@@ -62,11 +109,6 @@ def import_hint(kind: str, message: str, traceback: str | None, agent: Path, roo
         return (
             f"`{place[1]}` has no `__init__.py`, so it has no names of its own: add the file, or import from its "
             f"modules (`from {place[1]}.MODULE import ...`)."
-        )
-    if kind == "FileNotFoundError" and (name := re.search(r": '([^/'][^']*)'$", message)):
-        return (
-            f"`{name[1]}` is looked for where the agent's process starts (`agent-cwd`). In code: "
-            f'`Path(__file__).parent / "{name[1]}"`.'
         )
     if "of type coroutine, not an" in message or "of type function, not an" in message:
         return (
@@ -82,19 +124,17 @@ def import_hint(kind: str, message: str, traceback: str | None, agent: Path, roo
     if kind == "PermissionError":
         page = docs_page("security")
         return f"As root, the gate starts the agent as another user ({page}): allow others to read the file."
-    if kind == "SyntaxError":
+    if kind in {"SyntaxError", "IndentationError", "TabError"}:
         return "Fix the file, or run the agent with the Python version that it is written for (`--agent-python`)."
     if kind in {"ValidationError", "NameError", "AttributeError", "TypeError", "ImportError", "AssertionError"}:
-        return (
-            "Fix the line that the traceback names last, or install the version of the package that it is written for."
-        )
+        return "Fix this line, or install the version of the package that it is written for."
     return (
         "The agent must be importable without network access and without secrets; see the traceback. It only gets the "
         f"job's variables on the default list, and those that `agent-env` adds ({docs_page('agents')})."
     )
 
 
-def _missing_module(message: str, agent: Path, root: Path) -> str:
+def _missing_module(message: str, agent: Path, root: Path, nearest: str | None) -> str:
     """The hint for a module that is not found: misspelt, beside the agent, or of a package that is not installed."""
     match = re.search(r"No module named '([\w.]+)'", message)
     first, *rest = match[1].split(".") if match else ("",)
@@ -107,6 +147,8 @@ def _missing_module(message: str, agent: Path, root: Path) -> str:
             close = nearby(part, _modules(package), 1)
             return f"{place}/ has no module `{part}`." + (f" Did you mean `{close[0]}`?" if close else "")
         package /= part
+    if nearest is not None:
+        return f"`{'.'.join([first, *rest[:-1]])}` has no module `{rest[-1]}`. Did you mean `{nearest}`?"
     if not rest and any((folder / beside).exists() for beside in (f"{first}.py", f"{first}/__init__.py")):
         return f"ADK imports `{folder.name}` as a package. `{first}` is in it: write `from .{first} import ...`."
     close = nearby(first, [name for place in (folder, folder.parent, root) for name in _modules(place)], 1, 0.75)

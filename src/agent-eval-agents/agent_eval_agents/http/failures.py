@@ -77,6 +77,8 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
     match error.reason:
         case "dns":
             hint = "Check the host name, and that the runner can resolve it."
+        case "tls" if "WRONG_VERSION_NUMBER" in error.message:
+            hint = f"The server does not speak TLS there. Write http: `{url.replace('https:', 'http:', 1)}`."
         case "tls":
             hint = "For a certificate of your own authority, set SSL_CERT_FILE. Verification can't be switched off."
         case "address":

@@ -94,8 +94,7 @@ def _make(output: Path) -> None:
     try:
         output.mkdir(parents=True, exist_ok=True)
     except FileNotFoundError as error:  # e.g. in /proc
-        message = "The output directory can't be created there. Set another --output-dir"
-        raise FileNotFoundError(error.errno, message, str(output)) from error
+        raise FileNotFoundError(f"The directory {output} can't be created. Set another --output-dir") from error
     ignore = output / ".gitignore"
     if output.name.startswith(DEFAULT) and not ignore.is_symlink() and not ignore.exists():
         ignore.write_text("*\n", "utf-8")

@@ -168,7 +168,9 @@ def _base_url(provider: Provider, explicit: ModelSettings, environ: Mapping[str,
     url = url.strip().rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise ModelFailure(
-            "invalid-request", f"{url!r} is no base URL for {provider.name}: it must start with http(s)://."
+            "invalid-request",
+            f"{url!r} is no base URL for {provider.name}: it must start with http(s)://.",
+            None if "://" in url else f"Write e.g. `http://{url}` as `judge-base-url`, or in its variable.",
         )
     if provider.name == "ollama" and not url.endswith("/v1"):
         url += "/v1"

@@ -134,6 +134,9 @@ def status_error(status: int, message: str, headers: Mapping[str, str], *, wait:
             f"the provider answered {status_text}",
             then="slow-down" if status in TOO_MANY else "retry",
             retry_after=wait if header_wait is None else header_wait,
+            hint="The key's quota is used up: add credit with the provider, or use another key."
+            if "current quota" in message
+            else None,
             sent=False,
         )
     if status in NO_ACCESS or (status == 400 and "api key" in message.lower()):
@@ -149,8 +152,7 @@ def status_error(status: int, message: str, headers: Mapping[str, str], *, wait:
             f"the provider does not know this model or URL ({status_text})",
             kind="invalid-request",
             then="give-up",
-            hint="Check the model's name (`judge-model`, `judge_model` of the criterion, or the simulated user's) and "
-            "the base URL.",
+            hint="Check the model's name (`judge-model`, or `judge_model` of the criterion) and the base URL.",
             sent=False,
         )
     return ProviderError(f"the provider refused the request ({status_text})", kind="invalid-request", sent=False)

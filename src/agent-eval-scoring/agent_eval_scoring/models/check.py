@@ -10,10 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_eval_scoring.core.problem import Problem, Severity, docs_page
+from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.core.text import listed
 from agent_eval_scoring.models._endpoint import Endpoint, key_owner, provider_of, resolve
 from agent_eval_scoring.models._provider import sort_config
-from agent_eval_scoring.models.names import parse_model
+from agent_eval_scoring.models.names import PROVIDERS, parse_model
 from agent_eval_scoring.models.pool import no_price, price_of
 from agent_eval_scoring.models.protocol import ModelFailure
 from agent_eval_scoring.models.settings import ModelSettings, ModelUse
@@ -143,6 +144,9 @@ def _owner(
 
 def _other_way(name: str) -> str:
     """How a model is reached whose provider's own interface is not supported."""
+    near = nearby(name.partition("/")[0], PROVIDERS, 1, 0.7) if "/" in name else ()
+    if near and near[0] != name.partition("/")[0]:
+        return f"Did you mean `{near[0]}/{name.partition('/')[2]}`?"
     claude = (
         "Claude is `anthropic/MODEL`, `bedrock/anthropic.MODEL` or `openrouter/anthropic/MODEL`. "
         if "claude" in name.lower()

@@ -221,6 +221,8 @@ def _fields(case: CaseReport, metrics: Sequence[Metric], only: Collection[str]) 
     }
     if not offered:
         names = ", ".join(f"`{metric.report.name}`" for metric in failed) or "no metric of the config"
+        if not failed and case.status == "passed":
+            raise refuse("accept-nothing", case, "passed, so there is nothing to accept.", "Name a case that failed.")
         limited = f" that --only {' '.join(only)} would accept" if only else ""
         raise refuse("accept-nothing", case, f"has no failed expectation{limited}; failed: {names}.", _ELSE)
     return tuple(field for field in FIELDS if field in offered)

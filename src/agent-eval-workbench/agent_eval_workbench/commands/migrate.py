@@ -18,6 +18,7 @@ from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import Problem, Severity, capped, docs_page, has_error
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.core.wire import WireModel
+from agent_eval_scoring.evalset.discovery import SUFFIXES
 from agent_eval_scoring.evalset.json import Document, eval_set_text, read_document, write_text
 from agent_eval_scoring.evalset.models import ConversationScenario, EvalCase, EvalSet, SessionInput
 from agent_eval_scoring.evalset.parse import EvalFile, read_eval_file, read_session, shape_problems
@@ -30,14 +31,18 @@ from agent_eval_workbench.sources.reading import Source, read_conformance
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
+    old, new = arguments.old, arguments.new
+    if new.is_file() and not (old.exists() and new.samefile(old)):
+        message, hint = "The file exists already.", "Name a new file, or delete this one first."
+        print_problems([Problem(code="unwritable-file", message=message, hint=hint, file=new.as_posix())])
+        return 2
     masker = Masker(secrets_in(io.environ))
-    problems = migrate(
-        arguments.old, arguments.new, initial_session=arguments.initial_session, root=Path.cwd(), masker=masker
-    )
+    problems = migrate(old, new, initial_session=arguments.initial_session, root=Path.cwd(), masker=masker)
     print_problems(capped(problems))
     if has_error(problems):
         return 2
-    print(f"Wrote {arguments.new}")
+    found = new.name.endswith(SUFFIXES) or b'"eval_cases"' not in new.read_bytes()
+    print(f"Wrote {new}" + ("" if found else ". Rename it to NAME.evalset.json, by which eval files are found"))
     return 0
 
 

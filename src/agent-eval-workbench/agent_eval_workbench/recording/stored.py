@@ -299,7 +299,8 @@ def read_messages(name: str, stdin: Callable[[], bytes]) -> list[Content]:
         text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8"
-        raise error(_MESSAGES_CODE, f"The messages in `{name}` can't be read: {reason}.") from problem
+        hint = "Name a text file with a message on each line, or with a JSON list of messages."
+        raise error(_MESSAGES_CODE, f"The messages in `{name}` can't be read: {reason}.", hint) from problem
     where = "the standard input" if name == "-" else f"`{name}`"
     if text.lstrip().startswith("["):
         messages = _json_messages(text, where)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from agent_eval_scoring.core.content import Content, Part, is_base64
 from agent_eval_scoring.core.invocation import MEASURED, IntermediateData, Invocation, Rubric
-from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem
+from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, Severity
 from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.evalset.checks.references import criteria_of, is_idle, omitted_args, turns_without_references
 from agent_eval_scoring.evalset.json import JsonPath
@@ -221,7 +221,8 @@ def _effective_rubrics(
             "no-rubrics",
             f"`{spec.name}` ({where}) has no rubric for {'this turn' if bare else 'this scenario'}.",
             bare[-1 if only_last else 0] if bare else path,
-            f"Add `rubrics` to the criterion, or to the case with `type` `{spec.rubric_type}`."
+            'Add to the criterion "rubrics": [{"rubric_id": "polite", "rubric_content": {"text_property": "The answer '
+            f'is polite."}}}}], or some with `type` `{spec.rubric_type}` to the case.'
             if case.dataset_case is None
             else "Give the case `rubric_groups`: only Google's service makes up rubrics.",
         )
@@ -288,15 +289,18 @@ def _odd_parts(file: EvalFile) -> Iterator[Problem]:
             for where, parts in _parts_of(turn):
                 for index, part in enumerate(parts or ()):
                     at: JsonPath = ("eval_cases", place, "conversation", number, *where, index)
-                    yield from _unknown_keys(file, part.model_extra or {}, at)
+                    yield from _unknown_keys(file, part, at)
                     if not is_base64(part.thought_signature or ""):
                         message, hint = "`thought_signature` is not base64.", "Remove it, or its line breaks."
                         yield file.error("invalid-value", message, (*at, "thought_signature"), hint)
 
 
-def _unknown_keys(file: EvalFile, extra: Mapping[str, object], path: JsonPath) -> Iterator[Problem]:
+def _unknown_keys(file: EvalFile, part: Part, path: JsonPath) -> Iterator[Problem]:
+    extra = part.model_extra or {}
+    empty = part.model_fields_set <= set(extra)  # Nothing of it would be said.
     for key in extra:
-        yield file.document.warning(
+        yield file.document.problem(
+            Severity.ERROR if empty else Severity.WARNING,
             "unknown-part-key",
             f"`{key}` is not a known key of a part. It is ignored here, and ADK rejects it.",
             path=(*path, key),

@@ -157,12 +157,17 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
     paths = [absolute(root / selector.path) for selector in selectors_of(root, targets)]
     top = repository_of(absolute(root))
     elsewhere = discover(top).files if top not in {None, absolute(root)} and not targets else []
+    entries = set(root.iterdir()) if root.is_dir() else set()
+    skipped = discover(root, targets).files if filtered else []
     hints = [
+        *(["The directory is empty: check the repository out first (`actions/checkout`)."] if entries <= skip else []),
+        *(f"`{name_of(file, root)}` is YAML: write it as JSON." for file in sorted(root.glob("*/*.evalset.y*ml"))[:1]),
+        *(f"`exclude` skips `{file.name}`." for file in skipped[:1]),
         *(f"Start agent-eval in {top}, which has `{file.name}`." for file in elsewhere[:1]),
         *reasons(root, [path for path in paths if path.is_dir()], skip),
         "Eval files are named `*.test.json` or `*.evalset.json`, and must not be ignored by git. To run a file with "
         "another name, pass its path.",
-        *(["Check the `exclude` patterns too."] if filtered else []),
+        *(["Check the `exclude` patterns too."] if filtered and not skipped else []),
         "To create one of a conversation with the agent: `agent-eval record evals/NAME.evalset.json`.",
     ]
     return Problem(code="no-eval-files", message=f"No eval file was found in {where}.", hint=" ".join(hints))
@@ -210,6 +215,8 @@ def _missing(root: Path, selector: Selector, before: Sequence[Path]) -> Problem:
         names = sorted(entry.name for entry in path.parent.iterdir())
         if siblings := [(Path(selector.path).parent / name).as_posix() for name in nearby(path.name, names)]:
             hint = f"Did you mean {' or '.join(f'`{sibling}`' for sibling in siblings)}?"
+    elif same := [file.name for file in discover(root).files if file.path.name == path.name]:
+        hint = f"Did you mean `{same[0]}`?"
     return Problem(code="path-not-found", message=f"`{shown}` does not exist.", hint=hint)
 
 

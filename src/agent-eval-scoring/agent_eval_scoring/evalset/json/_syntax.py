@@ -43,6 +43,7 @@ _TOKENS = (
     (r"\(", "Python's tuples are lists in JSON: [...]."),
     (r"(?:\{|\$\{|<%).*?[}>]", "`{0}` is a placeholder: fill the template in."),
     (r"([A-Za-z_$][\w$]*)\s*:", 'Keys need double quotes: "{1}". (JavaScript and JSON5 need none.)'),
+    (r"(?<=\d,)\d+", "Write decimal numbers with a point: 0.{0}."),
     (r"=", "Write `:` between a key and its value."),
     (
         r"[-+.]\w*|(?<=\d)[\w.]+",

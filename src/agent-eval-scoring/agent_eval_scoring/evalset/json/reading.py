@@ -129,7 +129,7 @@ def read_document(path: Path, file: str, *, lenient: bool = False) -> tuple[Docu
             Problem(
                 code="unreadable-file",
                 message=f"The file can't be read: {reason}.",
-                hint="Check that it exists and that this user may read it.",
+                hint="Name a file in it." if path.is_dir() else "Check that it exists and that this user may read it.",
                 file=file,
             )
         ]

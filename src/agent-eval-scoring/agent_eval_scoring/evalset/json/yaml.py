@@ -111,7 +111,9 @@ def read_yaml_document(path: Path, file: str) -> tuple[Document | None, list[Pro
         return YamlDocument(file=file, text=text, value=parse_yaml(text)), []
     except NotYaml as error:
         message = f"The file {error}."
-        return None, [Problem(code="not-yaml", message=message, file=file, line=error.line, column=error.column)]
+        hint = "Indent with spaces, and put texts with `: ` or `#` in quotes."
+        line, column = error.line, error.column
+        return None, [Problem(code="not-yaml", message=message, hint=hint, file=file, line=line, column=column)]
     except UnicodeDecodeError:
         return None, [Problem(code="not-utf8", message="The file is not UTF-8.", hint="Save it as UTF-8.", file=file)]
     except OSError as error:

@@ -84,6 +84,11 @@ def parse_config(
     problems += check_simulator(document)
     problems += _ignored_live_mode(document)
     criteria, criteria_problems = read_criteria(document, skip)
+    for name in (parsed and parsed.custom_metrics) or ():
+        if parsed is not None and name not in parsed.criteria:
+            message, at = f"No criterion names `{name}`, so it scores nothing.", ("custom_metrics", name)
+            hint = f'Add it to the criteria with a threshold: "criteria": {{"{name}": 0.5}}.'
+            problems.append(document.warning("custom-metric-unused", message, path=at, key=True, hint=hint))
     problems += criteria_problems
     if parsed is None or has_error(problems):
         return None, problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -51,13 +52,20 @@ def read_criteria(document: Document, skip: Collection[str] = ()) -> tuple[list[
     if not isinstance(criteria, dict):
         return [], []  # ConfigFile reports this.
     if not criteria:
+        hint = 'Add some, e.g. "criteria": {"tool_trajectory_avg_score": 1.0}. If the file is another tool\'s, '
+        hint += "`exclude` leaves it out, and `config` names yours."
+        if lost := [key for key in document.value if key in METRICS]:
+            hint = f'Put the criteria below the key `criteria`: {{"criteria": {{"{lost[0]}": ...}}}}.'
+        elif "eval_cases" in document.value:
+            hint = "It is an eval set. Name a file with criteria, such as test_config.json."
+        elif near := [key for key in document.value if key != "criteria" and near_miss(key, ["criteria"])]:
+            hint = f"Rename `{near[0]}` to `criteria`."
         return [], [
             document.error(
                 "no-criteria",
                 "The config has no criteria, so nothing would be gated.",
                 path=("criteria",),
-                hint='Add some, e.g. "criteria": {"tool_trajectory_avg_score": 1.0}. If the file is another tool\'s, '
-                "`exclude` leaves it out, and `config` names yours.",
+                hint=hint,
             )
         ]
     custom = _custom_names(document.value)
@@ -105,7 +113,7 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
         return None
     if spec is None:
         hint = hint_for_metric(metric, CRITERION_MODELS)
-        if not nearby(metric, CRITERION_MODELS):
+        if not nearby(metric, CRITERION_MODELS) and metric not in _ELSEWHERE:
             hint += " For a metric that Python registers with ADK, name its function under `custom_metrics`."
         return document.error("unknown-metric", f"There is no metric `{metric}`.", path=path, key=True, hint=hint)
     if spec.family is Family.INFORMATIONAL:
@@ -127,11 +135,15 @@ _ELSEWHERE: Mapping[str, str] = {
     "rubric_quality_score": "`rubric_based_final_response_quality_v1`",
     "safety_score": "`safety_v1`",
     "hallucination_score": "`hallucinations_v1`",
+    "faithfulness": "`hallucinations_v1`",
+    "answer_relevancy": "`rubric_based_final_response_quality_v1`, with a rubric for it",
+    "answer_correctness": "`final_response_match_v2`",
+    "exact_match": '`response_similarity` with `"algorithm": "exact"`',
     "trajectory_exact_match": _OF_VERTEX.format("EXACT"),
     "trajectory_in_order_match": _OF_VERTEX.format("IN_ORDER"),
     "trajectory_any_order_match": _OF_VERTEX.format("ANY_ORDER"),
 }
-"""What adk-rust and Vertex AI call them, as in docs/criteria.md."""
+"""What adk-rust, Ragas and Vertex AI call them, as in docs/criteria.md."""
 
 
 def hint_for_metric(metric: str, names: Iterable[str]) -> str:
@@ -183,7 +195,7 @@ def _read(
     except ValidationError:
         problem = document.error(
             "wrong-type",
-            f"The criterion `{metric}` must be a number or an object with a `threshold`.",
+            f"The criterion `{metric}` must be a number or an object with a `threshold`, not {json.dumps(value)[:40]}.",
             path=path,
             hint=f'Write e.g. "{metric}": 0.8.',
         )

@@ -139,7 +139,8 @@ class DatasetMetrics:
             items = value.get(key) or []
             kind = str if key == "metrics_to_run" else dict
             if not isinstance(items, list):
-                yield self.document.error("wrong-type", f"`{key}` must be a list of {what}.", path=(key,))
+                hint = f"Write `{key}: [{items}]`." if isinstance(items, str) else None
+                yield self.document.error("wrong-type", f"`{key}` must be a list of {what}.", path=(key,), hint=hint)
                 return
             for index, item in enumerate(items):
                 if not isinstance(item, kind):

@@ -20,7 +20,7 @@ from agent_eval_scoring.evalset.parse.legacy import (
     is_list_of_evals,
     is_list_of_turns,
 )
-from agent_eval_scoring.evalset.parse.shape import keys_of, near_miss, shape_problems
+from agent_eval_scoring.evalset.parse.shape import OWNERS, keys_of, near_miss, shape_problems
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +100,8 @@ def read_eval_file(document: Document, *, session: LegacySession | None) -> tupl
 
 
 def _read_current(document: Document, value: dict[str, Any]) -> tuple[EvalFile | None, list[Problem]]:
+    if "eval_case_results" in value and "eval_cases" not in value:
+        return None, [_not_an_eval_set(document, value)]
     if "eval_set_id" not in value and "eval_cases" not in value:
         camel_case = "evalSetId" in value or "evalCases" in value
         if not camel_case and (_what_is(value) or not any(near_miss(key, list(_REQUIRED)) for key in value)):
@@ -173,6 +175,11 @@ def _misspelt(
                     hint="Remove one of them.",
                 )
             continue
+        if aliases and key in OWNERS:
+            hint = f"It belongs into `{OWNERS[key]}`."
+            message = f"`{key}` is not a key of an eval case and is ignored."
+            yield document.warning("misspelt-key", message, path=(*path, key), key=True, hint=hint)
+            continue
         close = near_miss(key, keys)
         if close is not None and (close in value or close not in _REQUIRED):
             yield document.warning(
@@ -235,6 +242,10 @@ _KINDS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
         "`agent-eval record NEW --from FILE` makes an eval case of it.",
     ),
     (_has("scenarios"), "It looks like a file of scenarios; `agent-eval migrate OLD NEW` makes an eval set of it."),
+    (
+        lambda item: any("eval_cases" in value for value in item.values() if isinstance(value, dict)),
+        "Write the eval set itself, without the object around it.",
+    ),
     (
         _has("eval_id", "evalId"),
         'It looks like a single case, or a list of cases; write {"eval_set_id": "...", "eval_cases": [...]} around it.',

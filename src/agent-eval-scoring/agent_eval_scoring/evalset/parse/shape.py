@@ -37,6 +37,8 @@ _LEGACY_NAMES = {
     "expected_tool_use": "intermediate_data",
 }
 """Current names of keys of ADK's legacy format."""
+_OTHER_NAMES = {"expected_response": "final_response", "content": "text", "question": "prompt", "answer": "response"}
+"""Names that other formats have for keys."""
 
 _NOUNS = {
     "AgentData": "the agent data",
@@ -60,18 +62,34 @@ _NOUNS = {
 }
 """Names of models in messages, if not derived from the class name."""
 
-_OWNERS = {"tool_uses": "intermediate_data", "intermediate_responses": "intermediate_data", "text": "parts"}
 _OF_DATASETS = {
     "Dataset": "Remove it: agents-cli refuses it, too.",
     "DatasetEvent": 'An event has an `author`, and `content`, {"parts": [{"text": "..."}]}, or `state_delta`.',
 }
 """Hints for any unknown key of a model."""
+OWNERS = {"text": "parts", **dict.fromkeys(("tool_uses", "intermediate_responses"), "intermediate_data")}
+OWNERS |= dict.fromkeys(("state", "app_name", "user_id"), "session_input")
+"""Keys that are often written beside the object into which they belong."""
+_RECORDED = {"spans", "errors", "node_output", "lost_toolsets", "session_state", "app_details", "creation_timestamp"}
+_RECORDED |= {"duration", "model_duration", "tool_duration"}
+"""Keys of a turn that recordings have, and that nobody writes."""
 _CONTENT_HINT = 'Write {"parts": [{"text": "..."}]}.'
 _HINTS = {
     "user_content": _CONTENT_HINT,
     "final_response": _CONTENT_HINT,
     "parts": 'Write [{"text": "..."}].',
     "args": 'Write the object itself: {"city": "Berlin"}.',
+    "eval_id": 'Write a name in quotes: "berlin".',
+    "conversation": 'Write a list of turns: [{"user_content": {"parts": [{"text": "..."}]}}].',
+    "intermediate_data": 'Write {"tool_uses": [{"name": "...", "args": {...}}]}.',
+    "tool_uses": 'Write [{"name": "get_weather", "args": {"city": "Berlin"}}].',
+    "state": 'Write {"user_name": "Mina"}.',
+    "final_session_state": 'Write {"order": "open"}.',
+    "rubrics": 'Write [{"rubric_id": "polite", "rubric_content": {"text_property": "The answer is polite."}}].',
+    "judge_model_options": 'Write {"judge_model": "gemini-2.5-flash"}.',
+    "scale": "Write [1, 5].",
+    "prompt_template": "Placeholders are {prompt}, {response}, {reference} and {agent_data}.",
+    "custom_metrics.": 'Write {"code_config": {"name": "package.module.function"}}.',
     "eval_cases": 'Write a list of cases: [{"eval_id": "...", "conversation": [...]}].',
     "intermediate_responses": 'Write ["author", [{"text": "..."}]].',
     "rubric_content": 'Write {"text_property": "..."}.',
@@ -110,10 +128,18 @@ def did_you_mean(value: str, names: list[str]) -> str:
     renamed = _LEGACY_NAMES.get(value)
     if renamed in names:
         return f"This is the name in ADK's legacy format; write `{renamed}`."
-    close = nearby(value, names) or nearby(to_snake(value), names)
+    if (other := _OTHER_NAMES.get(value)) in names:
+        return f"Write `{other}`."
+    close = [name for name in names if _is_word_of(value, name)] or nearby(value, names)
+    close = close or nearby(to_snake(value), names)
     if close:
         return f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
     return f"Known: {', '.join(f'`{name}`' for name in names)}."
+
+
+def _is_word_of(key: str, name: str) -> bool:
+    """Whether a key is the first or last word of a name, e.g. `plan` of `conversation_plan`."""
+    return key != "name" and (name.startswith(f"{key}_") or name.endswith(f"_{key}"))
 
 
 def near_miss(key: str, names: list[str]) -> str | None:
@@ -154,8 +180,10 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
         key = str(path[-1])
         if key in keys:
             return _conflicting_key(document, path, key)
+        keys = [known for known in keys if known not in _RECORDED]
         message = f"`{key}` is not a key of {noun(owners[0])}."
-        hint = f"It belongs into `{_OWNERS[key]}`." if key in _OWNERS else did_you_mean(key, keys)
+        belongs = OWNERS.get(key) in keys
+        hint = f"It belongs into `{OWNERS[key]}`." if belongs else did_you_mean(key, keys)
         hint = _OF_DATASETS.get(owners[0].__name__, hint)
         return document.error("unknown-key", message, path=path, key=True, hint=hint)
     if kind in _ALIASES:
@@ -163,11 +191,16 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
     label = f"`{_last_key(path)}`" if path else "The document"
     if kind in _EXPECTED:
         actual = _describe(_value_at(document.value, path))
-        hint = _HINTS.get(to_snake(_last_key(path)).split("[")[0], _EXAMPLES[_EXPECTED[kind]])
+        known = to_snake(_last_key(path)).split("[")[0]
+        known = known if known in _HINTS or len(path) < 2 else f"{to_snake(str(path[-2]))}."
+        hint = _HINTS.get(known, _EXAMPLES[_EXPECTED[kind]])
+        if path and isinstance(path[-1], int):  # An item of the list.
+            hint = re.sub(r"Write [^\[{]*\[(\{.+)\]\.", r"Write \1.", hint)
         return document.error("wrong-type", f"{label} must be {_EXPECTED[kind]}, not {actual}.", path=path, hint=hint)
     inner = getattr(detail.get("ctx", {}).get("error"), "path", ())
     message = f"{label} {_expectation(detail)}."
-    return document.error("invalid-value", message, path=(*path, *inner), hint=_value_hint(detail))
+    hint = _HINTS["prompt_template"] if _last_key(path) == "prompt_template" else _value_hint(detail)
+    return document.error("invalid-value", message, path=(*path, *inner), hint=hint)
 
 
 def _expectation(detail: ErrorDetails) -> str:
@@ -211,6 +244,10 @@ def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPa
         case = _value_at(document.value, path)
         keys = [key for key in case if key not in spellings(list(_CONVERSATIONS))]
         keys = [key for key in keys if near_miss(key, list(_CONVERSATIONS))]
+        example = 'E.g. "conversation": [{"user_content": {"parts": [{"text": "..."}]}}].'
+        hint = f"{hint} {example}"
+        if other := [f"`{key}`" for key in ("query", "messages", "turns", "prompt", "input") if key in case]:
+            hint = f"{other[0]} is not read. Write what the user says and what you expect as turns. {example}"
         if keys:
             hint = f"`{keys[0]}` looks like a misspelling of `{near_miss(keys[0], list(_CONVERSATIONS))}`."
     return document.error(_ALIASES[detail["type"]], detail["msg"], path=path, hint=hint)
@@ -219,11 +256,12 @@ def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPa
 def _missing_hint(document: Document, path: JsonPath, missing: str) -> str:
     """A hint: the key that looks like the missing one, or what to add."""
     for key in _value_at(document.value, path):
-        if near_miss(key, [missing]) or _LEGACY_NAMES.get(key) == missing:
-            return f"Rename `{key}` to `{missing}`."
         if _LEGACY_NAMES.get(missing) == key:
             return f"Rename `{key}` to `{missing}`, its name in the legacy format, in which the file begins."
-    return f'Add "{missing}": ... to the object that starts here.'
+        if near_miss(key, [missing]) or _is_word_of(key, missing) or missing == _LEGACY_NAMES.get(key):
+            return f"Rename `{key}` to `{missing}`."
+    example = re.fullmatch(r"Write [^\[{\"]*(.+)\.", _HINTS.get(missing, ""))
+    return f'Add "{missing}": {example[1] if example else "..."} to the object that starts here.'
 
 
 def _last_key(path: JsonPath) -> str:
