@@ -42,6 +42,9 @@ def run_engine() -> NoReturn:
 def _started(work: Callable[[], int], *, supervises: bool, ends_with_parent: bool = False) -> int:
     gc.set_threshold(*_COLLECTOR)
     try:
+        from agent_eval_scoring.core.streams import open_missing_streams
+
+        open_missing_streams()  # also the supervisor's
         if not supervises:
             return work()
         from agent_eval_agents.supervisor import supervised
@@ -53,9 +56,8 @@ def _started(work: Callable[[], int], *, supervises: bool, ends_with_parent: boo
 
 
 def _main() -> int:
-    from agent_eval.cli import main, open_missing_streams
+    from agent_eval.cli import main
 
-    open_missing_streams()
     return main()
 
 

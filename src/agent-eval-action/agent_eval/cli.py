@@ -18,6 +18,7 @@ from agent_eval import __version__
 from agent_eval.commands import CliIO
 from agent_eval.commands.arguments import add_compare, add_settings, add_show, add_view, seconds
 from agent_eval.settings import BY_INPUT, FORMER, SETTINGS
+from agent_eval_scoring.core.streams import open_missing_streams
 from agent_eval_scoring.core.text import harmless
 
 _FILES = ("exclude", "config")
@@ -208,23 +209,6 @@ def _hint(error: OSError, module: str) -> str:
     if module in _EVAL_FILES and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
         return ""
     return _ERROR_HINTS.get(error.errno or 0, "")
-
-
-def open_missing_streams() -> None:
-    """Opens /dev/null for standard streams that are closed (`>&-`).
-
-    Otherwise Python has no stream to print to, and the next file that is opened gets the number of the closed stream
-    and the output that others print to it.
-    """
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
-    # Open until the process ends.
-    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 def _unknown_command(word: str, commands: Mapping[str, _Parser]) -> str:
