@@ -67,6 +67,17 @@ def test_run__invalid_files_and_settings_are_in_every_output(recorded: Repositor
         assert not (recorded.root / "agent-eval-results").exists(), "the files are where they were asked for"
 
 
+def test_settings__in_a_file_with_almost_their_name_are_missed_aloud(recorded: Repository) -> None:
+    recorded.write({"agent_eval.toml": "num-runs = 3\n"})
+    assert "[settings-file-misnamed]" in recorded.gate("validate", python=False, code=0).out
+    done = run(recorded)
+    assert (done.code, done.report.num_runs) == (0, 1)
+    assert done.report.warnings == [
+        "agent_eval.toml: The file is not read, because of its name: its settings don't apply. Rename it to "
+        "`agent-eval.toml`."
+    ]
+
+
 def test_run__starts_no_agent_while_a_file_is_invalid(tmp_path: Path) -> None:
     repository, mark = suite(tmp_path / "repo"), tmp_path / "started"
     repository.write({"bot/agent.py": f"open({str(mark)!r}, 'w').close()\n{ECHO}", "evals/broken.test.json": "{,"})

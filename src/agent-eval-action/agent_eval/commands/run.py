@@ -103,6 +103,7 @@ def _with_thresholds(
 
 def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are_read: bool) -> int:
     settings, problems = read()
+    notes = [f"{each.file}: {each.message} {each.hint}" for each in problems if each.severity is Severity.WARNING]
     # Invalid settings, too, are reported in the pull request.
     ci, ci_problems = detect_ci_context(settings, io.environ, io.log)
     problems += ci_problems
@@ -118,6 +119,7 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are
     request = ci.baseline_request
     _LOG.debug("%s: %s", ci.activity.kind, ci.activity.explanation)
     _LOG.debug("compared with %s", "nothing" if request is None else f"{request.commit} ({request.how})")
+    warnings = [*notes, *warnings]
     for warning in warnings:
         io.log(f"agent-eval: {warning}")
     if settings.mode == "link":

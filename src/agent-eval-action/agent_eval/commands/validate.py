@@ -25,7 +25,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         print_problems(problems, arguments.format)
         return 2
     suite = load(settings)
-    problems = placed(misnamed_models(suite.files, model_settings(settings), io.environ), settings.root)
+    problems += placed(misnamed_models(suite.files, model_settings(settings), io.environ), settings.root)
     if settings.policy != Policy():
         problems += policy_problems(settings, suite)
     problems += tape_problems(settings.root, suite)
