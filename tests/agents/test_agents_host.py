@@ -341,13 +341,10 @@ def failures() -> dict[str, AgentFailure]:
         "a variable": loaded("'X_KEY'", "KeyError", traceback="    os.environ['X_KEY']\nKeyError: 'X_KEY'"),
         "another key": loaded("'X_KEY'", "KeyError", traceback="    PRICES['X_KEY']\nKeyError: 'X_KEY'"),
         **{
-            f"no Google credentials, by {where}": loaded(
-                "Your default credentials were not found.",
-                "DefaultCredentialsError",
-                classes=["google.auth.exceptions.DefaultCredentialsError", "builtins.Exception"],
-                traceback=f'  File "{where}/_default.py", line 7',
+            f"no Google credentials, {name}": loaded(
+                "Your default credentials were not found.", "DefaultCredentialsError", no_login=is_auths
             )
-            for where in ("google/auth", "the agent")
+            for name, is_auths in (("by google-auth", True), ("so it says", False))
         },
         "an exit with a text": loaded("set up\nfirst", "SystemExit", exit=1),
         "a relative import": loaded("attempted relative import beyond top-level package", "ImportError"),

@@ -144,6 +144,8 @@ class ErrorData(HostMessage):
     """Code of a `sys.exit()`."""
     nearest: str | None = None
     """The name that was probably meant."""
+    no_login: bool = False
+    """Whether google-auth found no credentials."""
     call: ModelCallFacts | None = None
     """The model call that raised it, if known."""
     raised: Raised | None = None

@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from agent_eval_host.frames import is_framework, is_ours, is_own, own_place, trimmed
@@ -109,13 +110,26 @@ def error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]
         "origin": "agent" if culprit is None else "model",
         "status": None if culprit is None else http_status(culprit) or _status_of(turn, culprit),
         "nearest": nearest_name(main),
+        "no_login": _lacks_login(main),
         "exit": _exit_code(main) if isinstance(main, SystemExit) else None,
         "call": turn.failed_call.facts() if culprit is not None and turn is not None and turn.failed_call else None,
     }
 
 
+def _lacks_login(error: BaseException) -> bool:
+    """Whether google-auth itself found no credentials: what others raise in its name is theirs."""
+    name = f"{type(error).__module__}.{type(error).__qualname__}"
+    return name == "google.auth.exceptions.DefaultCredentialsError" and "/google/auth/" in _raised_in(error)
+
+
 def nearest_name(error: BaseException) -> str | None:
     """The name that an import, or an argument of one of pydantic's models, most likely misspells; None: no idea."""
+    with suppress(Exception):  # A module may answer anything to `dir`, and this is only a guess.
+        return _nearest_name(error)
+    return None
+
+
+def _nearest_name(error: BaseException) -> str | None:
     import difflib
     import pkgutil
 

@@ -362,7 +362,7 @@ def failed_load(
         message = f"The agent can't be imported: it calls sys.exit({code}) while it is imported."
     else:
         message = f"The agent can't be imported: {data.type or 'error'}: {essence(error.message)}"
-    if _lacks_login(data):
+    if data.no_login:  # Agents of agents-cli call `google.auth.default()` there.
         withheld_hint = missing_key_hint(withheld)
         hint = withheld_hint or _LOGIN_HINT
         return AgentFailure(message, kind=FailureKind.PROVIDER, hint=hint, no_key=withheld_hint is None)
@@ -374,9 +374,3 @@ def failed_load(
         hint=_missing_variable(error, data, log_tail, withheld)
         or import_hint(data.type or "", error.message, data.traceback, agent, root, data.nearest),
     )
-
-
-def _lacks_login(data: ErrorData) -> bool:
-    """Whether google-auth itself found no credentials, as where agents of agents-cli call `google.auth.default()`."""
-    is_login = any(name.endswith("google.auth.exceptions.DefaultCredentialsError") for name in data.classes)
-    return is_login and "google/auth/" in (data.traceback or "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from pathlib import Path
 
@@ -50,13 +52,19 @@ def known_hint(kind: str, message: str, traceback: str | None, root: Path | None
         )
     path = Path(name[1])
     shown = path.relative_to(root).as_posix() if root is not None and path.is_relative_to(root) else name[1]
-    close = nearby(path.name, _names_in(path.parent), 1)
+    close = nearby(path.name, _names_in(path.parent, root), 1)
     guess = f"Did you mean `{close[0]}`?" if close else "Commit it, if it is only on your machine, or correct the path."
     return f"`{shown}` does not exist. {guess}"
 
 
-def _names_in(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.glob("*"))
+def _names_in(folder: Path, root: Path | None) -> list[str]:
+    """The names in a folder of the repository. The agent may not see others that the gate can read."""
+    real = os.path.realpath(folder)
+    if root is None or not Path(real).is_relative_to(os.path.realpath(root)):
+        return []
+    with contextlib.suppress(OSError, ValueError):
+        return sorted(os.listdir(real))  # noqa: PTH208
+    return []
 
 
 def essence(message: str) -> str:

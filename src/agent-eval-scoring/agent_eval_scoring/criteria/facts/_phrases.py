@@ -11,6 +11,10 @@ from agent_eval_scoring.criteria.facts._words import fold, folded, listed, patte
 
 _BEFORE = 24
 _NEAR = 20
+_GERMAN = r"(?:(?<=\bam )|(?<=\bab )|(?<=\bbis )|(?<=\bvom )|(?<=\bzum )|(?<=\bde[mnr] ))"
+"""What stands before a date such as `5.6.`, and not before a version."""
+_OF_NUMBERS = frozenset({"up", "down"})
+"""States that are said of numbers."""
 _PART = 4
 _NOT = "未不非无無미"
 """In front of a word they deny it."""
@@ -86,7 +90,7 @@ def states(text: str) -> Iterator[Fact]:
     def is_about(state: str, match: re.Match[str]) -> bool:
         """Whether a word that says where a number goes stands near one."""
         near = text[max(match.start() - _NEAR, 0) : match.end() + _NEAR]
-        return state not in {"up", "down"} or re.search(r"[0-9]", near) is not None
+        return state not in _OF_NUMBERS or re.search(r"[0-9]", near) is not None
 
     for word in pattern("word").finditer(text):
         key = fold(word[0])
@@ -117,25 +121,38 @@ class Words:
         if fact.kind == "quote":
             return value in self._text
         if fact.kind == "state":
-            return any(self._says(fold(stem)) for stem in listed(table()["status"][value]["has"]))
+            if value in _OF_NUMBERS:
+                return self._beside_numbers.says_one_of(table()["status"][value]["has"])
+            return self.says_one_of(table()["status"][value]["has"])
         if pattern("wide").search(value):
             return value in self._folded
         return all(self._names(_bare(fold(word[0]))) for word in pattern("word").finditer(value))
+
+    def says_one_of(self, stems: str) -> bool:
+        """Whether a word is there that begins with one of the stems of a table."""
+        return any(self._says(fold(stem)) for stem in listed(stems))
+
+    @functools.cached_property
+    def _beside_numbers(self) -> Words:
+        """The sentences with digits, where words say whether these go up or down; all, if numbers are in words."""
+        own = " ".join(said for _, said in sentences(self._text) if re.search(r"[0-9]", said))
+        return Words(own or self._text)
 
     def _names(self, word: str) -> bool:
         """Whether a word of a name is there, also as a part: Wismarer."""
         return word in self._bare or (len(word) > _PART and any(said.startswith(word) for said in self._bare))
 
     def has_short(self, fact: Fact) -> bool:
-        """Whether a date is there as two numbers."""
+        """Whether a date is there as two numbers: `am 5.6.`; `6/5` only in scripts in which that is no fraction."""
         pairs = [value.lstrip("0").replace("-0", "-").split("-") for value in fact.values if "-" in value]
-        forms = "|".join(rf"0?{m}[/-]0?{d}|0?{d}[/.]0?{m}" for m, d in pairs)
+        slashes = pattern("wide").search(self._text) is not None
+        forms = "|".join(rf"{_GERMAN}0?{d}\.0?{m}\." + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}" * slashes for m, d in pairs)
         return bool(pairs) and re.search(rf"(?<![\d.,/-])(?:{forms})(?![\d/]|[.,-]\d)", self._text) is not None
 
     @functools.cached_property
     def denies(self) -> bool:
         """Whether a word is there that may deny."""
-        return any(self._says(fold(stem)) for stem in listed(table()["negation"]["also"]))
+        return self.says_one_of(table()["negation"]["also"])
 
     def _says(self, stem: str) -> bool:
         if stem in _SIGNS:

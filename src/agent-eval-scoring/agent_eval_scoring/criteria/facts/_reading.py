@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -99,7 +98,7 @@ def compare(
         known_values |= others
         (found if is_there or others else missing).append(fact)
     if negation:
-        for fact, is_alike in _denials(reference, answer, said):
+        for fact, is_alike in _denials(reference, answer):
             (found if is_alike else missing).append(fact)
     known = _Index(expected)
     numbers = [fact for fact in _distinct(index.facts) if fact.kind in NUMBERS and not known.has(fact)]
@@ -165,36 +164,42 @@ class _Index:
 
 
 def _otherwise(fact: Fact, index: _Index, said: Words, texts: tuple[str, str], *, states: bool) -> set[str]:
-    """What an answer says for a fact that it has in no form of its own: TK1759 for 1759, 27.8. for a date, and, with
-    states, a minus where the other side says that something goes down: -3%, 3% less. Empty for nothing.
+    """What an answer says for a fact that it has in no form of its own: 27.8. for a date, and, with states, a share
+    with a minus where the other side's sentence says that it goes down: -3%, 3% less. Empty for nothing.
     """
     if fact.kind == "date":
         return (
             {part.lstrip("0") for value in fact.values for part in value.split("-")} if said.has_short(fact) else set()
         )
-    if fact.kind not in NUMBERS:
+    if fact.kind != "percent" or not states:
         return set()
-    inside = re.compile(f"[a-z]{{1,3}}(?:{'|'.join(map(re.escape, fact.values))})")
-    codes = (value for other in index.facts if other.kind == "code" for value in other.values)
-    if fact.kind == "number" and any(map(inside.fullmatch, codes)):
-        return set(fact.values)
     turned = {value[1:] if value[0] == "-" else f"-{value}" for value in fact.values}
-    text = texts[all(value[0] == "-" for value in fact.values)]
-    goes_down = states and any("down" in each.values for each in facts_of(text, states=True) if each.kind == "state")
-    return turned if goes_down and index.has(replace(fact, values=frozenset(turned))) else set()
+    other = index.find(replace(fact, values=frozenset(turned)))
+    if other is None:
+        return set()
+    # The side without the minus must say it in words: a level below zero is not a fall elsewhere in the text.
+    is_below = all(value[0] == "-" for value in fact.values)
+    return turned if _goes_down(texts[is_below], other if is_below else fact) else set()
 
 
-def _denials(reference: str, answer: str, words_said: Words) -> Iterator[tuple[Fact, bool]]:
-    """Of each sentence that denies: whether the answer denies something. If none does: those of which the most similar
-    sentence of the answer denies.
+def _goes_down(text: str, fact: Fact) -> bool:
+    """Whether the sentence of a fact says that something goes down."""
+    own = (said for start, said in sentences(text) if start <= fact.start < start + len(said))
+    return any("down" in each.values for sentence in own for each in facts_of(sentence, states=True))
+
+
+def _denials(reference: str, answer: str) -> Iterator[tuple[Fact, bool]]:
+    """Of each sentence that denies: whether the most similar one of the answer does; the whole answer, if none is
+    similar. If no sentence denies: those of which the most similar sentence of the answer denies.
     """
-    said = [(words(sentence), denial(sentence, strict=True) is not None) for _, sentence in sentences(answer)]
+    texts = [sentence for _, sentence in sentences(answer)]
+    split = [words(sentence) for sentence in texts]
     own = [(start, sentence, denial(sentence) is not None) for start, sentence in sentences(reference)]
     any_denies = any(denies for *_, denies in own)
-    denied = any_denies and (words_said.denies or denial(answer) is not None)
     for start, sentence, denies in own:
-        at = None if any_denies else nearest(words(sentence), [split for split, _ in said])
+        at = nearest(words(sentence), split)
         if denies:
-            yield _denial(start, sentence, "not"), denied
-        elif at is not None and said[at][1]:
+            said = answer if at is None else texts[at]
+            yield _denial(start, sentence, "not"), denial(said) is not None or Words(plain(said)).denies
+        elif not any_denies and at is not None and denial(texts[at], strict=True) is not None:
             yield _denial(start, sentence, "claimed"), False

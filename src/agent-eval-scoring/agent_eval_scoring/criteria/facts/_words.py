@@ -91,8 +91,11 @@ def spoken() -> tuple[Mapping[str, Collection[str]], re.Pattern[str]]:
                 halves = (divmod((60 * each + at) % 1440, 60) for each in (hour, hour + 12))
                 times[said.format(name).casefold()] = [f"{each:02}:{minute:02}" for each, minute in halves]
         times |= {said.casefold(): [at] for said, at in row["said"].items() if isinstance(at, str)}
-    longest = sorted(map(re.escape, times), key=len, reverse=True)
-    return times, re.compile(rf"(?i)(?<![a-zäöü\u0600-\u06ff가-힣])(?:{'|'.join(longest)})(?![a-zäöü\d간])")
+    begins: dict[str, list[str]] = {}  # By the first letter: most places of a text are then none at once.
+    for said in sorted(times, key=len, reverse=True):
+        begins.setdefault(said[0], []).append(re.escape(said[1:]))
+    words = "|".join(f"{first}(?:{'|'.join(others)})" for first, others in begins.items())
+    return times, re.compile(rf"(?i)(?<![a-zäöü\u0600-\u06ff가-힣])(?:{words})(?![a-zäöü\d간])")
 
 
 @functools.cache
