@@ -163,9 +163,18 @@ TRACES: dict[str, list[dict[str, Any]]] = {
         *chat([ASK], [ANSWER]), *traced("t2", chat([*HISTORY], [ANSWER], start=9)),
         *traced("t3", chat([*HISTORY, ANSWER, said("user", "Bonn?")], [ANSWER], start=12)),
     ],
-    "no session: two runs of a conversation at once": [
-        *chat([ASK], [ANSWER]), *traced("t2", chat([ASK], [ANSWER], start=2)),
-        *traced("t3", chat(HISTORY, [ANSWER], start=9)), *traced("t4", chat(HISTORY, [ANSWER], start=10)),
+    "no session: two runs, one after the other": [
+        *chat([ASK], [ANSWER]), *traced("t2", chat(HISTORY, [ANSWER], start=3)),
+        *traced("t3", chat([ASK], [ANSWER], start=5)), *traced("t4", chat(HISTORY, [ANSWER], start=7)),
+    ],
+    "no session: two runs at once, of which the next turn can be either's": [
+        *chat([ASK], [ANSWER], end=4), *traced("t2", chat([ASK], [ANSWER], start=2, end=5)),
+        *traced("t3", chat(HISTORY, [ANSWER], start=9)),
+    ],
+    "no session: turns stay with their trace": [
+        *chat([ASK], [ANSWER]), *traced("t2", chat([ASK], [ANSWER], start=3)),
+        *chat(HISTORY, [ANSWER], start=9),
+        *traced("t2", chat([ASK, ANSWER, said("user", "Bonn?")], [ANSWER], start=12)),
     ],
     "no session: another answer is another conversation": [
         *chat([ASK], [said("assistant", "Cold.")]), *traced("t2", chat(HISTORY, [ANSWER], start=9)),

@@ -187,11 +187,13 @@ def test_record__values_that_are_random_in_each_process_are_found(repository: Re
     repository.write({**files, "evals/.keep": ""})
     shutil.copy(FIXTURES / "scripted_model.py", repository.root)
 
-    done = ask(repository, "evals/new.evalset.json", "--say", "lamp", "--agent", "bot", code=code)
+    done = ask(repository, "evals/new.evalset.json", "--say", "lamp", "--agent", "bot", "--runs", "2", code=code)
 
     assert done.code == code
     assert ("[record-random]" in done.err) == (name != "of the data"), done.err
     assert ("It does not pass in a new process." in done.out) == bool(code)
+    once = ask(repository, "evals/once.evalset.json", "--say", "lamp", "--agent", "bot", code=0)
+    assert "runs the tools again" in once.err and "[record-random]" not in once.err
 
 
 def test_record__a_secret_in_a_call_and_an_answer_passes_wherever_the_agent_has_one(repository: Repository) -> None:

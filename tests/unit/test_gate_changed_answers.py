@@ -287,6 +287,8 @@ def test_changed_answers__of_the_final_state() -> None:
     assert states([OPEN] * 3, [CLOSED] * 3, TOOL) == both
     assert states([{"total": 150}], [{"total": 0}], Diff(), {"total": 150}) == ["total: 150 → 0"]
     assert states([{"total": 150}] * 2, [{"total": 0}], Diff()) == ["total: 150 → 0"]
+    for name in ("paid", "valid", "covid", "grid"):
+        assert states([{name: 150}] * 2, [{name: 0}], Diff()) == [f"{name}: 150 → 0"], "no id, by its name"
     assert states([{"user:tier": "gold"}], [{}], Diff(), {"user:tier": "gold"}) == ["user:tier: gold → None"]
     edit = Diff(agent=False, edits=[({"open"}, {"closed"})])
     assert states([OPEN], [CLOSED], edit) == both[1:], "the pull request has these words"

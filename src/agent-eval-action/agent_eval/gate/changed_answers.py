@@ -48,8 +48,11 @@ _STEADY = 0.9
 _FEW_WORDS = 6
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d|^\d{10}(?:\d{3})?(?:\.\d+)?$")
 """What may say when a run took place."""
-_PASSING = re.compile(r"(?:^|[_.:])(?:\w*id|uuid|token|seed|nonce|\w*stamp|now|elapsed|latency)$", re.I)
-"""Names of values that differ from run to run."""
+_PASSING = re.compile(
+    r"[a-z]I[dD]$|(?i:(?:^|[_.:])(?:(?:request|session|trace|span|run|message|event|invocation|call)?id|[ug]uid|token|seed"
+    r"|nonce|\w*stamp|now|elapsed|latency)$)"
+)
+"""Names of values that differ from run to run; not `paid` or `valid`."""
 Path = tuple[str, ...]
 
 
@@ -271,9 +274,10 @@ class _Sides:
             name for state in states for name in state if not all(each.get(name) == state[name] for each in states)
         }
         for place in sorted({place for turn in (*self.head, *self.base) for place in _state(turn, names)}):
-            if _PASSING.search(place[-1]):
-                continue
+            is_passing = _PASSING.search(place[-1]) is not None
             for pair in self._pairs(partial(_state, names=names), place, habits):
+                if is_passing and not (self.diff.is_known and self._is_explained(pair)):
+                    continue
                 if pair.fact or any(len(words(text or "")) <= _FEW_WORDS for text in (pair.before, pair.after)):
                     known = replace(pair, is_expected=pair.is_expected or _is_said(said, pair.before or ""))
                     yield self._follows("state", known, habits, acts, may_differ, place)

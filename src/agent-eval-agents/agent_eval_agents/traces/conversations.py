@@ -92,16 +92,9 @@ def conversations_of(spans: Iterable[Span]) -> list[TracedConversation]:
     turns = [turn for trace in traces.values() for turn in _turns(trace)]
     turns.sort(key=lambda turn: turn.root.start)
     sessions: dict[str, list[SpanTurn]] = {}
-    ends: dict[tuple[str, ...], list[str]] = {}  # Conversations without an id, by their texts as a next turn has them.
+    nameless = _Nameless()
     for turn in turns:
-        session_id = _attribute(turn, SESSION)
-        if session_id is None:
-            before, (text, answer) = _history(turn), _texts(turn)
-            # Of several with equal texts the last one: repeated runs come one after the other more often than at once.
-            session_id = ends[before].pop() if ends.get(before) else turn.root.trace_id
-            if text and answer:
-                ends.setdefault((*before[:-1], text.strip(), answer.strip()), []).append(session_id)
-        sessions.setdefault(session_id, []).append(turn)
+        sessions.setdefault(_attribute(turn, SESSION) or nameless.session_of(turn), []).append(turn)
     return [
         TracedConversation(
             session_id=session_id,
@@ -110,6 +103,35 @@ def conversations_of(spans: Iterable[Span]) -> list[TracedConversation]:
         )
         for session_id, its_turns in sessions.items()
     ]
+
+
+class _Nameless:
+    """Conversations without a session's id, by their first trace."""
+
+    def __init__(self) -> None:
+        """Begins without any."""
+        self._of_trace: dict[str, str] = {}
+        self._last: dict[str, tuple[tuple[str, ...], SpanTurn]] = {}
+        """Of each conversation, its texts so far, as the next turn is given them, and its last turn."""
+        self._by_texts: dict[tuple[str, ...], list[str]] = {}
+
+    def session_of(self, turn: SpanTurn) -> str:
+        """The conversation of a turn, which is later than those before: that of its trace, or that it goes on with."""
+        before, (text, answer), trace = _history(turn), _texts(turn), turn.root.trace_id
+        found = self._of_trace.setdefault(trace, self._continued(before) or trace)
+        texts = (*before[:-1], text.strip(), answer.strip()) if text and answer else ()
+        self._last[found] = texts, turn
+        self._by_texts.setdefault(texts, []).append(found)
+        return found
+
+    def _continued(self, before: tuple[str, ...]) -> str | None:
+        """The conversation with these texts; of several the last one. None if two of them ran at once: which one it
+        was can't be told then, and their calls would be mixed.
+        """
+        same = [each for each in self._by_texts.get(before, ()) if before and self._last[each][0] == before]
+        if len(same) > 1 and self._last[same[-2]][1].root.end > self._last[same[-1]][1].root.start:
+            return None
+        return same[-1] if same else None
 
 
 def _history(turn: SpanTurn) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -75,8 +75,8 @@ class _Recorded:
     conversation: Conversation
     draft: new_cases.Draft
     taping: live.Taping | None = None
-    again: Callable[[], Sequence[Invocation]] = tuple
-    """Has the same conversation in a new process."""
+    again: Callable[[Collection[str]], Sequence[Invocation]] = lambda _: ()
+    """Has the same conversation in a new process, because of these values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,11 +242,21 @@ class _Recorder:
         return new_cases.Draft(turns=list(take.turns), calls_visible=take.calls_visible)
 
     def _again(
-        self, start: live.SessionStart, chosen: live.ChosenAgent, draft: new_cases.Draft
+        self, start: live.SessionStart, chosen: live.ChosenAgent, draft: new_cases.Draft, values: Collection[str]
     ) -> Sequence[Invocation]:
+        """The same conversation in a new process, if the user has allowed several: the agent's tools run again."""
         from agent_eval.pipeline import RunContext
 
-        self.io.log("agent-eval: asking once more in a new process, since expected values look random")
+        if chosen.choices.remote:
+            return ()
+        shown = listed(sorted(values), 3)
+        if self.arguments.runs < 2:
+            self.io.log(
+                f"agent-eval: {shown} may be other values in each process: `--runs 2` asks again and tells, and runs "
+                "the tools again, too"
+            )
+            return ()
+        self.io.log(f"agent-eval: asking once more in a new process, since {shown} may be other values there")
         context = RunContext(environ=self.io.environ, log=self.io.log)
         try:
             with live.live_agent(self.settings, context, chosen.choices, start) as agent:
@@ -332,7 +342,7 @@ class _Recorder:
             passes = passes and check.passes
             if len(cases) == 1 or not check.passes:
                 lines += new_cases.score_lines(check, case)
-            if check.passes and new_cases.seemingly_random(case) and (again := item.again()):
+            if check.passes and (values := new_cases.seemingly_random(case)) and (again := item.again(values)):
                 log_problems(new_cases.random_values(case, again, target.name), self.io)
                 check = new_cases.self_check(case, again, config, calls_visible=item.draft.calls_visible)
                 lines += [] if check.passes else ["  It does not pass in a new process."]

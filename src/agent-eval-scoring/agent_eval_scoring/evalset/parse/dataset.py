@@ -93,16 +93,16 @@ def convert_dataset(document: Document) -> tuple[Converted | None, list[Problem]
         shape = shape_problems(document, error, Dataset, ())
         others = [problem for problem in shape if not any((problem.path or "").startswith(str(path)) for path in wrong)]
         return None, [*problems, *others]
-    is_trace = any(case.responses for case in cases)
-    if is_trace:
+    if any(case.responses for case in cases):
         message = "The cases have answers (`responses`), which only `recorded:` scores; another agent answers anew."
         hint = f"To score them: `--agent recorded:{document.file}`."
         problems.append(
             document.problem(Severity.NOTICE, "dataset-of-traces", message, path=(key,), key=True, hint=hint)
         )
-        cases = [_without_answers(case) for case in cases]
     for index, case in enumerate(cases):
-        problems += _problems(document, (key, index), case, is_trace=is_trace)
+        asked = _without_answers(case) if case.responses else case
+        problems += _problems(document, (key, index), asked, is_trace=bool(case.responses))
+    cases = [_without_answers(case) if case.responses else case for case in cases]
     if key != "eval_cases" or any("evalCaseId" in item or "agentData" in item for item in items):
         message = "The keys are in camelCase, which `agents-cli eval generate` refuses."
         problems.append(document.warning("agents-cli-differs", message, path=(key,), key=True, hint="Use snake_case."))
