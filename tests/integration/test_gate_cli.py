@@ -84,6 +84,15 @@ def test_run__starts_no_agent_while_a_file_is_invalid(tmp_path: Path) -> None:
     assert (repository.gate("run").code, mark.exists()) == (0, True)
 
 
+def test_run__an_interpreter_that_hangs_does_not_hold_an_invalid_run(repository: Repository) -> None:
+    repository.write({"evals/bad.test.json": {"eval_set_id": 3, "eval_cases": []}})
+    hanging = repository.root / "hanging"
+    hanging.write_text("#!/bin/sh\nsleep 600 &\nsleep 600\n", "utf-8")
+    hanging.chmod(0o755)
+    done = repository.gate("run", "--agent-python", str(hanging), python=False, code=2)
+    assert done.report.verdict == "invalid" and done.seconds < 30
+
+
 def test_run__writes_only_the_output_directory(recorded: Repository, tmp_path: Path) -> None:
     def state() -> dict[str, tuple[int, int]]:
         files = {}

@@ -176,6 +176,8 @@ OTHER = {
         "The store is not open on Sunday.", "The store is open on Sunday. It does not open Monday.",
         "The store is not open on Sunday",
     ),
+    "one more": ("It has one hundred and one rooms.", "It has a hundred rooms.", "one hundred and one"),
+    "half": ("It takes 3 hours.", "It takes three and a half hours.", "3 hours"),
     "free of charge": (
         "The room is not available.", "The room is available and free of charge.", "The room is not available",
     ),

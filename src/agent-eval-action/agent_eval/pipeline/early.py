@@ -23,6 +23,9 @@ from agent_eval_scoring.core.problem import Problem, has_error
 if TYPE_CHECKING:
     from agent_eval.settings import Settings
 
+_END_SECONDS = 2.0
+"""For the end of what was started early and not needed."""
+
 
 class NotIsolated(AgentEvalError):
     """The agent can't be isolated as required; nothing was started."""
@@ -50,8 +53,14 @@ async def starting_early(settings: Settings, context: RunContext) -> AsyncIterat
             yield dataclasses.replace(context, early=early)
         finally:
             if early is not None:
-                early.interpreter.cancel()
-                await asyncio.gather(context.parents.close(), early.interpreter, return_exceptions=True)
+                ending = {early.interpreter, asyncio.create_task(context.parents.close())}
+                for _ in range(2):  # The second time out of waiting for a process whose children hold its output.
+                    early.interpreter.cancel()
+                    _, ending = await asyncio.wait(ending, timeout=_END_SECONDS)
+                    if not ending:
+                        break
+                for task in ending:
+                    task.cancel()
 
 
 def _start(settings: Settings, context: RunContext, apart: contextlib.ExitStack) -> Early:

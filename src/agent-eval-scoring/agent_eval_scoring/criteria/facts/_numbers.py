@@ -48,6 +48,10 @@ def digits(text: str) -> Iterator[Fact]:
             start += len(group) + 1
 
 
+_ONE = frozenset({"one", "eins"})
+_HALF = re.compile(r" and a half\b|einhalb\b", re.IGNORECASE)
+
+
 def written(text: str) -> Iterator[Fact]:
     """The numbers that a plain text has in words: from two to ninety-nine, with hundreds and scales."""
     end = 0
@@ -57,8 +61,9 @@ def written(text: str) -> Iterator[Fact]:
         value, after = _in_words(text, word)
         if value is None or (value == 0 and pattern("not_zero").search(text[max(after - _BEFORE, 0) : word.start()])):
             continue
-        end = after
-        yield _number(text, word.start(), end, {Decimal(value)})
+        half = _HALF.match(text, after)
+        end = half.end() if half else after
+        yield _number(text, word.start(), end, {Decimal(value) + (Decimal("0.5") if half else 0)})
     for match in () if text.isascii() else pattern("han_number").finditer(text):
         is_han = len(match[0]) == 1 and match[0] < "가"
         is_single = is_han and (match[0] not in "零〇" or text[match.end() : match.end() + 1] == "下")
@@ -84,7 +89,8 @@ def _in_words(text: str, first: re.Match[str]) -> tuple[int | None, int]:
         is_arabic, before, rest = key[0] >= "\u0600", joins, current % 100
         bare = _PREFIX.sub("", key) if is_arabic and not {key} & (numbers().keys() | scales().keys()) else key
         value, scale, joins = numbers().get(bare), scales().get(bare), bare in folded("numbers", "and")
-        if not count and bare in folded("numbers", "ones") and pattern("hundred").match(text, word.end()):
+        is_first = not count and bare in folded("numbers", "ones") and pattern("hundred").match(text, word.end())
+        if is_first or (bare in _ONE and current and not rest):  # It is no number by itself.
             value = 1
         if value is not None and _may_follow(current, rest, value, ones_first=before or bare != key or is_arabic):
             current += value
