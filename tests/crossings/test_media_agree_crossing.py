@@ -307,8 +307,8 @@ def by_outputs(report: RunReport) -> Said:
 
 _WHY = (
     (r"suspected regression", "suspected"),
-    (r"failed on main too|as on main|fails? on main too", "fails as before"),
     (r"^flaky|^passed again|about as often as on main", "flaky"),
+    (r"failed on main too|as on main|fails? on main too", "fails as before"),
 )
 
 

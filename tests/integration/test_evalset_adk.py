@@ -143,6 +143,7 @@ LENIENT = {
     "empty conversation", "rubric twice in a case", "rubric of case and turn", "duplicate eval id", "no cases at all",
     "misspelt optional keys are warnings", "both spellings", "turn without reference", "case without reference",
     "scenario with default criteria", "scenario that ends at once", "persona with a broken template",
+    "keys of the session in the case",
 }  # fmt: skip
 """ADK loads these, and fails, passes or falls silent later."""
 
@@ -159,7 +160,7 @@ def test_adk__loads_good_configs(adk: Ask) -> None:
 REFUSED_CONFIGS = {
     "a list", "criteria a list", "null criterion", "word", "no threshold", "unknown simulator", "code config",
     "instructions in the old style", "instructions without plan", "instructions that are no template",
-    "instructions with an unknown filter",
+    "instructions with an unknown filter", "percent", "a custom metric as text",
 }  # fmt: skip
 """The other mistakes ADK finds while it scores, or never."""
 
