@@ -69,6 +69,8 @@ class Story:
     extra_runs: int = 40
     base_name: str = NO_NAME
     base_outage: Reason | None = None
+    same_day: bool = False
+    """Whether the base's last run is one of today (`baseline: rerun`)."""
 
     @property
     def last(self) -> list[CaseReport]:
@@ -150,6 +152,7 @@ def play(story: Story) -> Played:
                 base=history,
                 confirmations=made["head"],
                 base_runs=made["base"],
+                same_day=story.same_day,
                 pairing=pair_up(cases, story.last, history=history.cases),
             )
             break

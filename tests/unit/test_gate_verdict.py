@@ -305,6 +305,34 @@ def test_evaluation__scores_decide_nothing_if_the_base_met_an_outage() -> None:
         assert (decided.reasons[0].code == "provider-unavailable") == is_open
 
 
+@pytest.mark.parametrize("gate", ["auto", "regressions", "thresholds", "both"])
+@pytest.mark.parametrize("head", ["0", "x", "1"])
+def test_evaluation__a_case_that_the_base_lost_to_an_outage_of_today_is_not_red_by_its_scores(
+    gate: Gate, head: str
+) -> None:
+    for base, same_day in product("p1", (True, False)):
+        played = play(story(base, head, head, gate=gate, same_day=same_day))
+        decided, compares = played.verdict, gate in {"auto", "regressions"}
+        is_open = (base, head, same_day) == ("p", "0", True) and compares
+        codes = [reason.code for reason in decided.reasons]
+        if is_open:
+            assert (decided.value, codes, decided.blocking) == ("inconclusive", ["provider-unavailable"], ())
+            assert "the runs of the base branch to compare with have no result" in decided.reasons[0].message
+        elif base == "p":
+            assert decided.value == ("passed" if head == "1" else "failed")
+        else:
+            assert "provider-unavailable" not in codes
+
+
+def test_evaluation__a_judge_that_was_away_on_the_base_decides_nothing() -> None:
+    there = dict.fromkeys(STEADY, "1")
+    for same_day in (True, False):
+        told = Story(base=there, bases=[unscored("judge-unavailable")], head={**FINE, "x": "0"}, more={"x": "0"})
+        played = play(replace(told, same_day=same_day))
+        assert played.verdict.value == ("inconclusive" if same_day else "failed")
+        assert (played.verdict.reasons[0].code == "provider-unavailable") == same_day
+
+
 def unscored(code: str) -> CaseReport:
     """A run without an error whose judge gave no score."""
     judged = case("x", "?")

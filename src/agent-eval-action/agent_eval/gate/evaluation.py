@@ -52,6 +52,8 @@ class Compared:
     """The head's extra runs."""
     base_runs: Sequence[results.CaseReport] = ()
     """The base branch's runs of today."""
+    same_day: bool = False
+    """Whether `base` was run beside the head (`baseline: rerun`), so that an outage met both."""
     agents: Mapping[str, str] = field(default_factory=dict)
     """The head's agents by eval file."""
     facts: Verdict | None = None
@@ -222,6 +224,9 @@ def _by_regressions(cases: Sequence[results.CaseReport], blocks: set[str], compa
         undecided = _reason(OUTAGE, failed_cases["open"], phrase="no-fresh-result")
     else:
         undecided = _reason("budget", failed_cases["open"], phrase="not-run-again")
+    if lost_there := failed_cases["lost-on-base"]:
+        because = _lost_on_base(lost_there[0], compared)
+        undecided += _reason(OUTAGE, lost_there, phrase="base-not-run-today", because=because)
     held = [*not_evaluated.values(), *(failed_cases[code] for code in _HELD_AGAINST)]
     blocking = {case.case_id for case in decision.cases if case.blocking}
     blocking |= {case.case_id for group in held for case in group}
@@ -424,7 +429,8 @@ def _why_failed(
         base_errors: The agent's errors on the base branch.
 
     Returns:
-        `open`: it can't be compared, and could not be repeated often enough. `gone`: it can't be compared, and passed
+        `lost-on-base`: it can't be compared, since a service failed in its runs there today. `open`: it can't be
+        compared, and could not be repeated often enough. `gone`: it can't be compared, and passed
         often enough when repeated. None: the decision has a reason of its own.
     """
     # Whether it failed again, for failures that the statistics can't compare.
@@ -443,9 +449,9 @@ def _why_failed(
         return "broken-alike"
     # Missing history must not hide a failure: it is held to its thresholds, after runs to see it again.
     if comparable is None or word is None:
-        return repeated or "not-comparable"
+        return repeated or ("lost-on-base" if _lost_on_base(case, compared) else "not-comparable")
     if any(metric.name in comparable.missing and metric not in alike for metric in failing):
-        return repeated or "metric-not-comparable"
+        return repeated or ("lost-on-base" if _lost_on_base(case, compared) else "metric-not-comparable")
     # The decision names it, with its numbers.
     if word.blocking:
         return None
@@ -457,6 +463,18 @@ def _why_failed(
         return "red-otherwise"
     # An agent that breaks now and then on the base branch too is noise like any other: the statistics decided.
     return "as-before"
+
+
+def _lost_on_base(case: results.CaseReport, compared: Compared) -> results.Reason | None:
+    """What a service said that failed in a case's runs on the base branch today; None if that is not the reason.
+
+    The baseline is found all the same if another case has a result: the outage was short, or met some calls only. An
+    error of the agent is the head's own, whatever the base would have done.
+    """
+    there = compared.pairing.counterparts.get(case.case_id)
+    if there is None or kinds_of(case) or not compared.same_day:
+        return None
+    return outage((there, *(run for run in compared.base_runs if run.case_id == there.case_id)))
 
 
 def _always_broke(case: results.CaseReport) -> bool:

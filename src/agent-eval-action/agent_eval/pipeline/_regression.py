@@ -459,6 +459,7 @@ async def compare_with_base(
         pairing=base.pairing,
         confirmations=confirmation.head,
         base_runs=confirmation.base,
+        same_day=confirmation.same_day,
         agents=agents_by_file(report),
         facts=facts,
     )
