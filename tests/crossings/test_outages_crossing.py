@@ -466,7 +466,9 @@ def verdict_of(cell: Cell, root: Path) -> Verdict:
         repo.commit({"notes.md": "x\n"}, "The pull request")
         baseline = "rerun" if when == BASE else "file:base.json"
         done = lab.gate("run", "--baseline", baseline, "--base-ref", "main")
-        return _judged(done, proxy if when == SCREENING else "")
+        verdict = _judged(done, proxy if when == SCREENING else "")
+        # A refused key stops the judge for both branches, and the pull request's runs may not have all their votes.
+        return LOST if on_base and verdict == (3, "judge-invalid-request") else verdict
 
 
 def _metrics(report: RunReport) -> list[MetricReport]:

@@ -125,8 +125,8 @@ class _Nameless:
         return found
 
     def _continued(self, before: tuple[str, ...]) -> str | None:
-        """The conversation with these texts; of several the last one. None if two of them ran at once: which one it
-        was can't be told then, and their calls would be mixed.
+        """The conversation with these texts; of several the last one. None if two of them ran at once: which one
+        goes on is unknown then, and their calls would be mixed.
         """
         same = [each for each in self._by_texts.get(before, ()) if before and self._last[each][0] == before]
         if len(same) > 1 and self._last[same[-2]][1].root.end > self._last[same[-1]][1].root.start:

@@ -252,7 +252,7 @@ class _Recorder:
         shown = listed(sorted(values), 3)
         if self.arguments.runs < 2:
             self.io.log(
-                f"agent-eval: {shown} may be other values in each process: `--runs 2` asks again and tells, and runs "
+                f"agent-eval: {shown} may be other values in each process: `--runs 2` asks again and says it, and runs "
                 "the tools again, too"
             )
             return ()

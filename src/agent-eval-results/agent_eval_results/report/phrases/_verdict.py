@@ -125,7 +125,8 @@ def not_run_again(cases: Sequence[str], base: str) -> str:
 
 
 def base_not_run_today(cases: Sequence[str], because: str) -> str:
-    return about(cases, f"failed, and the runs of the base branch to compare with have no result: {because}")
+    why = because.removesuffix(".")
+    return about(cases, f"failed, and the runs of the base branch to compare with have no result: {why}")
 
 
 def failed_rarely_again(cases: Sequence[str], base: str) -> str:

@@ -94,7 +94,7 @@ def convert_dataset(document: Document) -> tuple[Converted | None, list[Problem]
         others = [problem for problem in shape if not any((problem.path or "").startswith(str(path)) for path in wrong)]
         return None, [*problems, *others]
     if any(case.responses for case in cases):
-        message = "The cases have answers (`responses`), which only `recorded:` scores; another agent answers anew."
+        message = "The cases have answers (`responses`), which only `recorded:` scores; any other agent is asked again."
         hint = f"To score them: `--agent recorded:{document.file}`."
         problems.append(
             document.problem(Severity.NOTICE, "dataset-of-traces", message, path=(key,), key=True, hint=hint)
