@@ -358,7 +358,7 @@ def by_pytest(report: RunReport) -> Said:
     verdict, code = re.search(r"^verdict: (\w+), exit code (\d)$", reporter.text, re.MULTILINE).groups()  # type: ignore[union-attr]
     said |= _counts(verdict=verdict, exit_code=int(code))
     said |= _red(report, red=bool(red) or session_fails(engine, set()))
-    if match := re.search(r"^Next: (.*)\.$", reporter.text, re.MULTILINE):
+    if match := re.search(r"^Next[^:]*: (.*)\.$", reporter.text, re.MULTILINE):
         said |= _next(report, match[1])
     return said
 
@@ -383,7 +383,7 @@ def by_console(report: RunReport) -> Said:
         for name in _named(report):
             if re.match(rf"\S? +{name}  ", block) and re.search(r"suspected|always fails|sometimes fails|worse", block):
                 said["suspected", name] = "suspected regression" in block
-    if match := re.search(r"^ *Next: (.*)\.$", text, re.MULTILINE):
+    if match := re.search(r"^ *Next[^:]*: (.*)\.$", text, re.MULTILINE):
         said |= _next(report, match[1])
     headline = text.rstrip().split("\n\n")[-1].split("\n")[0]
     return said | _of_headline(re.sub(r" \([^()]*\)\.$", "", headline))
@@ -422,7 +422,7 @@ def _of_markdown(text: str, report: RunReport) -> Said:
         for name in _named(report):
             if f"`{name}`" in row:
                 said["suspected", name] = "*suspected:*" in row
-    if match := re.search(r"^\*\*Next:\*\* (.*)\.$", text, re.MULTILINE):
+    if match := re.search(r"^\*\*Next[^:]*:\*\* (.*)\.$", text, re.MULTILINE):
         said |= _next(report, match[1])
     title = re.sub(r"\\(.)", r"\1", text.split("\n")[0])
     return said | _of_headline(title.split(" ", 2)[2])

@@ -171,7 +171,9 @@ def test_forks__are_green_only_if_they_ask_nothing_new_and_forge_no_tape(forks: 
     pull("rule changes are only reported", same, "--rule-changes", "report")
     # Nobody knows the base branch's tapes, and no label counts.
     done = pull("without a comparison", same, "--gate", "auto", "--mode", "gate")
-    assert "Next: run these 2 cases with a model (`replay: missing-live`)." in " ".join(done.out.split())
+    assert "Next, for the owner of the CI: run these 2 cases with a model (`replay: missing-live`)." in " ".join(
+        done.out.split()
+    )
     check("golden_gate/forks.txt", "".join(forks.story))
 
 

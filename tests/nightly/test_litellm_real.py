@@ -64,7 +64,7 @@ def test_litellm__without_a_key(tmp_path: Path, model: str, variable: str) -> No
     errors = [run.error for case in done.report.cases for run in case.runs]
     assert done.code == 3 and all(error is not None and error.no_key for error in errors), done.out
     assert len({str(error) for error in errors}) == 1 and "Retried" not in str(errors)
-    assert f"Set {variable}" in str(errors[0]) and "Next: give the run a model key that works" in done.out
+    assert f"Set {variable}" in str(errors[0]) and "Next: give the job a model key that works" in done.out
 
 
 @contextlib.contextmanager

@@ -213,6 +213,9 @@ def advisory() -> RunReport:
     return made.changed(gate="advisory")
 
 
+_NO_LOGIN = "The agent can't be imported: DefaultCredentialsError: Your default credentials were not found."
+
+
 def one_run() -> Iterator[tuple[str, RunReport]]:
     """Runs that are compared with nothing."""
     reason = Reason(code="no-cases", message="nothing was gated\nmore")
@@ -239,6 +242,14 @@ def one_run() -> Iterator[tuple[str, RunReport]]:
     asked = "The agent's MCP server did not answer: http://x (HTTP 403)."
     refused = case("x", "failed", errors={0: RunError(kind="server-unavailable", owner="provider", message=asked)})
     yield "a refused server", report("inconclusive", [refused.changed(status="errored")])
+    for name, words in (
+        ("a quota that is used up", "429: You exceeded your current quota, please check your plan and billing details"),
+        ("a provider that is overloaded", "429 RESOURCE_EXHAUSTED: Resource exhausted. Please try again later."),
+    ):
+        used_up = RunError(kind="provider-unavailable", owner="provider", message=words)
+        yield name, report("inconclusive", [case("x", "errored", errors={0: used_up})])
+    login = RunError(kind="provider-unavailable", owner="provider", message=_NO_LOGIN, no_key=True)
+    yield "a missing login", report("inconclusive", [case("x", "errored", errors={0: login})])
     informing = report("failed", [wrong_room(), crash(), case("q", "quarantined"), good("z")])
     yield "not all that fail block", informing.changed(blocking=[informing.cases[0].case_id])
     later = [case(f"x{n}", "not_run", reason=Reason(code=code)) for n, code in enumerate(["run-timeout", "budget"])]

@@ -10,7 +10,14 @@ import pytest
 
 from agent_eval.api import CaseResult, EngineOutcome
 from agent_eval_results import CaseReport, RunReport
-from agent_eval_results.report.phrases import changed_overview, headline, next_step, next_text, other_reasons
+from agent_eval_results.report.phrases import (
+    changed_overview,
+    headline,
+    next_label,
+    next_step,
+    next_text,
+    other_reasons,
+)
 from agent_eval_results.report.views import one_line, reason_lines, view_of
 from agent_eval_scoring.core.text import harmless, plural, shorten
 
@@ -151,7 +158,7 @@ def write_summary(
     green = report.exit_code == 0
     reporter.line(harmless(headline(view)), green=green, red=not green, bold=True)
     if not green:
-        reporter.line(harmless(f"Next: {next_text(next_step(view))}."))
+        reporter.line(harmless(f"{next_label(view)}: {next_text(next_step(view))}."))
     reporter.line(f"verdict: {report.verdict}, exit code {report.exit_code}")
     if passed_again:
         reporter.line(

@@ -29,6 +29,10 @@ without statistics, it fails only here. `failed`: it fails and can't be compared
 threshold alone. `fails-as-before`: it fails there, too. `flaky`: it failed in some runs, about as often as there.
 `improved`: it is better than there. `passed`: as there, or without a comparison."""
 
+Actor = Literal["author", "reviewer", "maintainer", "base-owner", "ci-owner", "anyone", ""]
+"""Who has to act after a run: the author of the pull request, who reviews it, a maintainer of the repository, the owner
+of the base branch, the owner of the CI (keys, quotas, servers, limits), anyone who can start the job, no one."""
+
 
 class CaseOutcome(ReportModel):
     """What a case is to the gate."""
@@ -64,3 +68,5 @@ class RunOutcome(ReportModel):
     """The first line of every text, as its `message`. `parts` of its data are joined, `beside` has further clauses."""
     next: list[Reason] = Field(default_factory=list)
     """What to do next, a step for each sentence."""
+    actor: Actor = ""
+    """Who takes the first step."""

@@ -27,12 +27,13 @@ from agent_eval_results.outcome._cases import (
     shown_word,
 )
 from agent_eval_results.outcome._headline import further_reasons, headline_of
-from agent_eval_results.outcome._steps import again_helps, can_accept, next_of
+from agent_eval_results.outcome._steps import actor_of, again_helps, can_accept, next_of
 
 
 def run_outcome(found: Lookups) -> RunOutcome:
     """What a run is to a reader."""
     report, outcomes = found.report, found.outcomes.values()
+    steps = next_of(found)
     return RunOutcome(
         verdict=report.verdict,
         exit_code=report.exit_code,
@@ -40,5 +41,6 @@ def run_outcome(found: Lookups) -> RunOutcome:
         blocking=sum(outcome.blocks for outcome in outcomes),
         counting=sum(outcome.counts for outcome in outcomes),
         headline=headline_of(found),
-        next=next_of(found),
+        next=steps,
+        actor=actor_of(steps[0]) if steps else "",
     )

@@ -27,6 +27,7 @@ from agent_eval_results.outcome._cases import (
     is_unanswered,
     never_ran,
 )
+from agent_eval_results.outcome._steps import code_of
 from agent_eval_scoring.core.text import shorten
 
 _NAME, _MOST_NAMED = 60, 2
@@ -41,6 +42,9 @@ _FAILED_SERVICES: Mapping[str, str] = {
     "server-unavailable": "server-failed",
     "agent-environment": "installation-failed",
 }
+
+_MISSING: Mapping[str, str] = {"no-key": "no-model-key", "no-login": "no-login", "quota": "quota-used-up"}
+"""What a service lacks, by `code_of` its only cause."""
 
 
 def headline_of(found: Lookups) -> Reason:
@@ -170,7 +174,10 @@ def _undecided(found: Lookups) -> list[Reason]:
     parts = _unjudged(report.totals, is_first=True)
     if errors and all(cause.owner == "provider" for cause in errors):
         services = {_FAILED_SERVICES.get(cause.kind, "") for cause in errors}
-        code = "no-model-key" if all(cause.no_key for cause in errors) else services.pop() if len(services) == 1 else ""
+        codes = {code_of(cause) for cause in errors}
+        code = _MISSING.get(codes.pop(), "") if len(codes) == 1 else ""
+        code = code or ("no-model-key" if all(cause.no_key for cause in errors) else "")
+        code = code or (services.pop() if len(services) == 1 else "")
         if code:
             parts[0] = Reason.of(code, count=report.totals.errored, total=report.totals.cases)
     if groups.worse and report.decision is not None and report.decision.outcome == "inconclusive":

@@ -19,10 +19,19 @@ from agent_eval_results import (
     Reason,
     RunReport,
 )
+from agent_eval_results.data.outcome import Actor
 from agent_eval_results.outcome._cases import NEVER_RAN, Cause, Lookups, behind, change_counts, has_cause
 
 _REFUSED = re.compile(r"[(]HTTP 40[13][)]")
+_NO_LOGIN = re.compile(r"default credentials|DefaultCredentialsError|Google credentials", re.IGNORECASE)
+_QUOTA = re.compile(
+    r"current quota|insufficient_quota|quota exceeded|exceeded [\w ]*quota|credit balance", re.IGNORECASE
+)
+"""What providers say of a quota that is used up, or of credit that is. Words alone don't change the verdict."""
+_LONGEST_HINT = 160
 _OUTAGE = "provider-unavailable"
+_OUTAGES = frozenset({_OUTAGE, "judge-unavailable", "simulator-unavailable"})
+_NO_KEY = frozenset({WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"})
 _OF_THE_CASE = frozenset(
     {
         *("needs-reference", "no-reference-text", "no-facts", "needs-scenario", "persona-template-failed"),
@@ -35,9 +44,11 @@ _REMEDIES: Mapping[str, str] = {
     **dict.fromkeys(_OF_THE_CASE, "change-case"),
     "run-timeout": "raise-run-timeout",
     "budget": "raise-budget",
-    **dict.fromkeys((WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"), "give-key"),
+    **dict.fromkeys(_NO_KEY, "give-key"),
     "server-refused": "give-credentials",
     "no-key": "give-working-key",
+    "no-login": "give-login",
+    "quota": "raise-quota",
     "judge-invalid-request": "fix-judge-model",
     "simulator-invalid-request": "fix-simulator-model",
     "judge-replay-miss": "record-judge",
@@ -54,6 +65,21 @@ _TAPES = frozenset(
 )
 """Causes that end when the tapes are what the agent does."""
 _RESTORE = {CASES_REMOVED: "restore-cases", CASES_REPLACED: "restore-contents"}
+_ACTORS: Mapping[Actor, frozenset[str]] = {
+    "anyone": frozenset({"run-again", "run-failed-job"}),
+    "maintainer": frozenset({"approve-with-secrets", "accept-tapes"}),
+    "reviewer": frozenset({"undo-looser-rules", "check-removed"}),
+    "base-owner": frozenset({"repair-on-base", "run-base-more"}),
+    "ci-owner": frozenset(
+        {
+            *("give-dependabot-key", "give-key", "give-working-key", "give-login", "give-credentials", "raise-quota"),
+            *("raise-run-timeout", "raise-budget", "fix-judge-model", "fix-simulator-model", "drop-policy"),
+            *("record-base-answers", "run-with-model"),
+        }
+    ),
+    "": frozenset({"nothing", "nothing-compared", "nothing-shown", "flaky", "merge-decides", "not-caused-here"}),
+}
+"""Who does what, by the code of a step. The author of the pull request does all the rest."""
 _NO_VERDICT = frozenset({"run-ended-otherwise", SHARD_MISSING, NOT_COMPARED})
 
 
@@ -67,6 +93,11 @@ def next_of(found: Lookups) -> list[Reason]:
         case "failed":
             return list(_failed(found))
     return list(_passed(found))
+
+
+def actor_of(step: Reason) -> Actor:
+    """Who does a step; empty: no one, since there is nothing to do."""
+    return next((actor for actor, codes in _ACTORS.items() if step.code in codes), "author")
 
 
 def can_accept(found: Lookups) -> bool:
@@ -126,7 +157,7 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
 
 def _about_unjudged(found: Lookups) -> Iterator[Reason]:
     report, errors = found.report, found.errors
-    codes = [_code(cause) for cause in errors for _ in cause.cases]
+    codes = [code_of(cause) for cause in errors for _ in cause.cases]
     codes += [case.reason.code if case.reason else "" for case in report.cases if case.status == "not_run"]
     counts = Counter(codes)
     common = max(codes, key=codes.count)
@@ -142,10 +173,13 @@ def _about_unjudged(found: Lookups) -> Iterator[Reason]:
         yield Reason.of("not-caused-here")
 
 
-def _code(cause: Cause) -> str:
+def code_of(cause: Cause) -> str:
+    """The kind of an error, or what its message says more exactly: `server-refused`, `no-key`, `no-login`, `quota`."""
     if cause.kind == "server-unavailable" and _REFUSED.search(cause.message):
         return "server-refused"
-    return "no-key" if cause.no_key else cause.kind
+    if cause.kind in _NO_KEY or cause.no_key:
+        return "no-login" if _NO_LOGIN.search(cause.message) else "no-key" if cause.no_key else cause.kind
+    return "quota" if cause.kind in _OUTAGES and _QUOTA.search(cause.message) else cause.kind
 
 
 def _record_again(report: RunReport, code: str, count: int) -> Iterator[Reason]:
@@ -172,13 +206,19 @@ def _failed(found: Lookups) -> Iterator[Reason]:
         return
     dead = next((cause for cause in found.crashes if cause.kind in NEVER_RAN and cause.cases[0] in failing), None)
     if dead is not None:
-        yield _at("follow-hint" if dead.advice else "fix-error", dead.file, dead.line)
+        step = _at("follow-hint" if dead.advice else "fix-error", dead.file, dead.line)
+        if len(dead.advice) <= _LONGEST_HINT:
+            step.data["hint"] = dead.advice
+        yield step
         return
-    yield _look(found, failing)
+    look = _look(found, failing)
+    yield look
     if others := _unexplained(report, failing):
         yield Reason.of("look-at-others", cases=[others[0].case_id], count=len(others))
     if can_accept(found):
         yield Reason.of("accept-answers")
+    elif failing and look.code != "find-tools":
+        yield Reason.of("fix-failure")
 
 
 def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
@@ -191,11 +231,17 @@ def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
         return Reason.of("look-at-places", places=places, one_of=any(cause.one_of for cause in causes))
     if raised := next((cause.data.place for cause in causes if cause.code == "exception"), None):
         return Reason.of("look-at-line", places=[raised])
-    if cases := [*failing, *found.groups.still]:
-        shown = next((cause.example.case_id for cause in _causes(report, cases[:1])), "")
-        example = next((case for case in cases if case.case_id == shown), cases[0])
+    if failing:
+        shown = next((cause.example.case_id for cause in _causes(report, failing[:1])), "")
+        example = next((case for case in failing if case.case_id == shown), failing[0])
         return Reason.of("look-at-case", cases=[example.case_id], total=len(failing))
+    if still := found.groups.still:
+        return _repair_on_base(still)
     return Reason.of("read-reasons" if len(report.reasons) > 1 else "read-headline")
+
+
+def _repair_on_base(still: Sequence[CaseReport]) -> Reason:
+    return Reason.of("repair-on-base", cases=[still[0].case_id], count=len(still))
 
 
 def _unexplained(report: RunReport, failing: Sequence[CaseReport]) -> list[CaseReport]:
@@ -243,3 +289,5 @@ def _passed(found: Lookups) -> Iterator[Reason]:
         yield Reason.of("nothing-compared" if failed else "nothing")
         if groups.flaky:
             yield Reason.of("flaky", count=len(groups.flaky))
+        if groups.still and report.is_for_merge:
+            yield _repair_on_base(groups.still)

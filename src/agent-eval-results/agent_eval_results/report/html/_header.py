@@ -9,7 +9,7 @@ from agent_eval_results import Origin, ProblemReport, RunReport
 from agent_eval_results.outcome import change_counts
 from agent_eval_results.report.html._packing import number, shown
 from agent_eval_results.report.html._source import Facts
-from agent_eval_results.report.phrases import ToRun, coverage_lines, headline, next_step, other_reasons
+from agent_eval_results.report.phrases import ToRun, coverage_lines, headline, next_label, next_step, other_reasons
 from agent_eval_results.report.phrases.diff import no_baseline_reason
 from agent_eval_results.report.views import Links, Reference, bill, grouping, location
 from agent_eval_results.report.views.links import known_commit
@@ -43,6 +43,7 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
         "decided": decided_by(facts),
         "reasons": [shown(line, _LINE) for line in other_reasons(facts.view, _LINE)],
         "next": _next(facts),
+        "next_label": shown(next_label(facts.view), _LINE),
         "problems": [_problem(problem) for problem in report.problems if problem.severity != "notice"][:_MOST_PROBLEMS],
         "warnings": [shown(warning, _LINE) for warning in report.warnings],
         "notices": [shown(notice, _LINE) for notice in notices],

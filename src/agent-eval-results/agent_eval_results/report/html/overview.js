@@ -74,14 +74,14 @@ function baseName(index) {
  * @param {Index} index
  */
 function nextStep(index) {
-  const { next, origin } = index.header;
+  const { next, next_label, origin } = index.header;
   const piece = (/** @type {any} */ { text, file, line, run }) => {
     const i = index.cases.line.findIndex((/** @type {number} */ first, /** @type {number} */ at) => file && first === line && index.strings[index.cases.file_s[at]] === file);
     if (i >= 0) return h("a", { href: fragmentOf({ case: index.cases.id[i] }) }, foreign(text));
     if (file) return outwardLink(sourceAddress(index, file, line), foreign(text, "span", { dir: "ltr" }));
     return run ? serverLink(index, origin.run_url, text) : withCode(text);
   };
-  return next.length ? h("p", { class: "next" }, h("strong", { text: "Next: " }), next.map(piece)) : null;
+  return next.length ? h("p", { class: "next" }, h("strong", { text: `${next_label}: ` }), next.map(piece)) : null;
 }
 
 /**

@@ -43,7 +43,7 @@ from agent_eval_results.report.phrases._causes import (
     place_reference,
 )
 from agent_eval_results.report.phrases._headline import headline, headline_status, other_reasons
-from agent_eval_results.report.phrases._next import Step, ToRun, next_step, next_text, sentence
+from agent_eval_results.report.phrases._next import Step, ToRun, next_label, next_step, next_text, sentence
 from agent_eval_results.report.phrases._significance import (
     case_details,
     case_difference,

@@ -39,6 +39,7 @@ _SIMPLE: Mapping[str, tuple[str, str]] = {
     "not-run": ("did not run",) * 2,
     "quarantined": ("quarantined",) * 2,
     "no-model-key": ("had no model key that works",) * 2,
+    "no-login": ("had no Google credentials",) * 2,
     "fails-there-too": ("fails on {base} too", "fail on {base} too"),
     "may-be-regression": ("is a suspected regression", "are suspected regressions"),
     "does-not-block": ("fails without blocking", "fail without blocking"),
@@ -53,6 +54,7 @@ _PLAIN: Mapping[str, str] = {
 }
 _SERVICES: Mapping[str, str] = {
     "model-provider-failed": "the model's provider failed",
+    "quota-used-up": "the quota of the model's provider is used up",
     "server-failed": "a server that the agent needs failed",
     "installation-failed": "the installation of the agent's packages failed",
 }
@@ -224,7 +226,9 @@ def _cases_gone(view: View, count: int, base: str, total: int = 0) -> str:
 
 
 def _replayed(count: int, total: int) -> str:
-    return "replayed" if count == total else f"{count:,} of {total:,} replayed"
+    if count == total:
+        return "replayed"
+    return f"{count:,} of {plural(total, 'case')} {'was' if count == 1 else 'were'} replayed"
 
 
 _CLAUSES: Mapping[str, Callable[..., str]] = {

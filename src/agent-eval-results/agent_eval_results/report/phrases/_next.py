@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_eval_results import ACCEPT_RULES, Place, Reason
+from agent_eval_results.data.outcome import Actor
+from agent_eval_results.outcome import actor_of
 from agent_eval_results.report.phrases._causes import place_reference, place_text
 from agent_eval_results.report.phrases._words import as_often, filled
 from agent_eval_results.report.phrases.rule_changes import base_name
@@ -39,8 +41,8 @@ _PLAIN: Mapping[str, Sequence[Step]] = {
     "run-failed-job": [_AGAIN],
     "merge-decides": ["nothing in this part: `agent-eval merge` decides"],
     "approve-with-secrets": [
-        "a maintainer reads the diff and then ",
-        ToRun(text="approves the run with secrets"),
+        "read the diff, then ",
+        ToRun(text="approve the run with secrets"),
         " (how: page “Forks” of the documentation). For the author: nothing",
     ],
     "give-dependabot-key": ["add the model key to Dependabot's secrets, then ", _AGAIN],
@@ -49,9 +51,6 @@ _PLAIN: Mapping[str, Sequence[Step]] = {
     "change-case": ["change the case or its criteria: another run would not score it"],
     "raise-run-timeout": ["raise `run-timeout`"],
     "raise-budget": ["raise the budget"],
-    "give-key": ["give the job a model key"],
-    "give-credentials": ["give the agent credentials that its server accepts"],
-    "give-working-key": ["give the run a model key that works"],
     "fix-judge-model": ["fix `judge-model` or its key"],
     "fix-simulator-model": ["fix the model of the simulated user or its key"],
     "record-judge": ["record the judge's replies again"],
@@ -61,12 +60,32 @@ _PLAIN: Mapping[str, Sequence[Step]] = {
     "not-caused-here": ["Nothing in this pull request caused it"],
     "read-reasons": ["see the reason below"],
     "read-headline": ["fix what the first line says"],
-    "accept-answers": ["If the new behaviour is right: `agent-eval accept`, and commit the eval files"],
+    "fix-failure": ["fix what fails"],
+    "accept-answers": [
+        "fix the agent or, if its new behaviour is right, accept it: `agent-eval accept`, and commit the eval files"
+    ],
     "check-answers": ["check that the changed answers are meant"],
     "look-before-merge": ["look at the cases below before you merge"],
     "nothing-shown": ["nothing has to be done, but this run does not show that the agent works"],
     "nothing-compared": ["nothing", ", but nothing was compared: see below"],
     "nothing": ["nothing"],
+}
+_BEFORE_A_RERUN: Mapping[str, str] = {
+    "give-key": "give the job a model key",
+    "give-credentials": "give the agent credentials that its server accepts",
+    "give-working-key": "give the job a model key that works",
+    "give-login": "log the job in to Google Cloud (`google-github-actions/auth`) and pass the credentials on "
+    "(`agent-env: +GOOGLE_APPLICATION_CREDENTIALS`)",
+    "raise-quota": "raise the model's quota, or wait until it renews",
+}
+_ADDRESSEES: Mapping[Actor, str] = {
+    "author": "for the author",
+    "reviewer": "for the reviewer",
+    "maintainer": "for a maintainer",
+    "base-owner": "for the owner of {base}",
+    "ci-owner": "for the owner of the CI",
+    "anyone": "for anyone",
+    "": "",
 }
 _RULES: Mapping[str, str] = {
     "restore-cases": "restore the cases",
@@ -76,18 +95,36 @@ _RULES: Mapping[str, str] = {
 
 
 def next_step(view: View) -> list[Step]:
-    """What to do next, in one or two sentences without the last full stop.
+    """What to do next, in one or two sentences without the last full stop. What another one than `next_label` names has
+    to do says so.
 
     Args:
         view: The report.
     """
     steps: list[Step] = []
+    actor = view.outcome.actor
     for reason in view.outcome.next:
         first, *others = sentence(view, reason)
+        other, actor = actor, actor_of(reason) or actor
+        addressee = _addressee(view, actor) if other != actor else ""
+        if steps and addressee:
+            steps += [f". {addressee[:1].upper()}{addressee[1:]}: ", first, *others]
+            continue
         if steps and isinstance(first, str):
             first = f". {first[:1].upper()}{first[1:]}"
         steps += [first, *others]
     return steps
+
+
+def next_label(view: View) -> str:
+    """What stands before the next step: on a pull request with who has to do it."""
+    addressee = _addressee(view, view.outcome.actor)
+    return f"Next, {addressee}" if addressee else "Next"
+
+
+def _addressee(view: View, actor: Actor) -> str:
+    words = _ADDRESSEES[actor] if view.report.is_for_merge else ""
+    return words.replace("{base}", view.branch)
 
 
 def next_text(steps: Sequence[Step]) -> str:
@@ -99,6 +136,8 @@ def sentence(view: View, reason: Reason) -> Sequence[Step]:
     """One step."""
     if (plain := _PLAIN.get(reason.code)) is not None:
         return plain
+    if (remedy := _BEFORE_A_RERUN.get(reason.code)) is not None:
+        return [f"{remedy}, then ", *_run_again(view)]
     if (rules := _RULES.get(reason.code)) is not None:
         return [f"{rules}, or let a maintainer accept the change: {_how_to_accept(view)}"]
     return filled(_SENTENCES[reason.code], {"base": view.branch, **reason.data, "view": view})
@@ -111,7 +150,7 @@ def _run_again(view: View) -> list[Step]:
 def _compare_answers(remedy: str) -> list[Step]:
     limits = "raise the limit that ended its extra runs: `max-extra-runs`, `max-cost` or `run-timeout`"
     again = limits if remedy == "limit" else ToRun(text="run the job again")
-    return ["compare the answers below. If the new one is wrong, fix the agent; if not, ", again]
+    return ["fix the agent if the new answer below is wrong. If it is right, ", again]
 
 
 def _at(file: str | None, line: int | None) -> Step:
@@ -128,8 +167,11 @@ def _fix_error(file: str | None = None, line: int | None = None) -> list[Step]:
     return ["fix ", _at(file, line)]
 
 
-def _follow_hint(file: str | None = None, line: int | None = None) -> list[Step]:
-    return ["fix ", _at(file, line), ", following its hint"]
+def _follow_hint(file: str | None = None, line: int | None = None, hint: str = "") -> list[Step]:
+    advice = hint.removesuffix(".")
+    if advice[1:2].islower():
+        advice = f"{advice[:1].lower()}{advice[1:]}"
+    return ["fix ", _at(file, line), f": {first_line(advice, _NAME)}" if advice else ", following its hint"]
 
 
 def _these(count: int) -> tuple[str, str]:
@@ -154,7 +196,7 @@ def _record_tools(count: int) -> list[Step]:
 
 
 def _accept_tapes(view: View, count: int) -> list[Step]:
-    return [f"A maintainer then accepts {_these(count)[1]}: {_how_to_accept(view)}"]
+    return [f"then accept {_these(count)[1]}: {_how_to_accept(view)}"]
 
 
 def _how_to_accept(view: View) -> str:
@@ -197,6 +239,11 @@ def _look_at_case(view: View, cases: Sequence[str], total: int) -> list[Step]:
 def _look_at_others(view: View, cases: Sequence[str], count: int) -> list[Step]:
     what = "which has no part in that" if count == 1 else f"the first of {count:,} cases that have no part in that"
     return ["Then look at ", _case(view, cases[0]), f", {what}"]
+
+
+def _repair_on_base(view: View, cases: Sequence[str], count: int, base: str) -> list[Step]:
+    others = f"the first of {count:,} cases that fail on {base} too" if count > 1 else f"which fails on {base} too"
+    return ["repair or quarantine ", _case(view, cases[0]), f", {others}"]
 
 
 def _look_at_suspected(view: View, cases: Sequence[str]) -> list[Step]:
@@ -242,11 +289,12 @@ _SENTENCES: Mapping[str, Callable[..., Sequence[Step]]] = {
     "look-at-line": _look_at_line,
     "look-at-case": _look_at_case,
     "look-at-others": _look_at_others,
+    "repair-on-base": _repair_on_base,
     "compare-answers": _compare_answers,
     "look-at-suspected": _look_at_suspected,
     "undo-looser-rules": _undo_looser_rules,
     "check-removed": _check_removed,
     "flaky": _flaky,
 }
-STEPS = frozenset().union(_PLAIN, _RULES, _SENTENCES)
+STEPS = frozenset().union(_PLAIN, _BEFORE_A_RERUN, _RULES, _SENTENCES)
 """All codes of steps."""

@@ -396,8 +396,8 @@ def _ending(
     if report.verdict == "failed" and not kept:
         return
     steps, text = _commands(view, files, attended=attended), phrases.next_text(phrases.next_step(view))
-    if not steps and not text.startswith("nothing"):
-        steps = [f"Next: {text}."]
+    if (not steps or report.is_for_merge) and not text.startswith("nothing"):
+        steps = [f"{phrases.next_label(view)}: {text}.", *steps]
     together = "     ".join(steps)
     for step in [together] if steps and len(together) + 2 <= width else steps:
         yield _indented(styled((step, "")))
@@ -420,7 +420,8 @@ def _commands(view: views.View, files: Mapping[str, str], *, attended: bool) -> 
     name = next(iter([*examples, *failing])).eval_id
     where = f" {shlex.quote(folder)}" if folder not in {"", "agent-eval-results"} else ""
     shown = f" {shlex.quote(name)}" if views.one_line(name) == name and len(name) <= _LONGEST_NAME else ""
-    accept = [f"If the new behaviour is right: agent-eval accept{where}"] if attended and can_accept(view) else []
+    accepts = attended and not report.is_for_merge and can_accept(view)
+    accept = [f"If the new behaviour is right: agent-eval accept{where}"] * accepts
     return [f"Look: agent-eval show{where}{shown}", *accept]
 
 

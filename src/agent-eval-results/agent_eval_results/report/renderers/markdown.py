@@ -47,6 +47,7 @@ from agent_eval_results.report.phrases import (
     diff,
     headline,
     headline_status,
+    next_label,
     next_step,
     other_reasons,
     place_reference,
@@ -341,6 +342,7 @@ def context(
         "headline": content.headline,
         "headline_status": content.status,
         "next": _next(content.next, links),
+        "next_label": next_label(view),
         "warnings": [
             detail.shorten_message(warning) for warning in [*report.warnings, *warnings][: max(detail.listed, 3)]
         ],
