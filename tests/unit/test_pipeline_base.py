@@ -37,7 +37,7 @@ from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.pipeline._agents import add_changes
 from agent_eval.pipeline._base_checkout import BaseCheckout, interpreter_for_base
 from agent_eval.pipeline._checkout import Checkout, surroundings
-from agent_eval.pipeline._regression import Base, Confirmation, notable_cases, pair_with_base, store_baseline_recordings
+from agent_eval.pipeline._regression import Base, Confirmation, pair_with_base, store_baseline_recordings
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import Preparation, RunContext
 from agent_eval.pipeline.shards._part import _shares, part_verdict
@@ -63,6 +63,7 @@ from agent_eval_results.data.comparison import BaselineReport, BaselineStep
 from agent_eval_results.data.decision import DecisionReport
 from agent_eval_results.data.history import HistoryReport
 from agent_eval_results.data.report import SCORING_VERSION
+from agent_eval_results.outcome import Lookups
 from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.evalset.models import CriterionConfig, EvalCase, EvalConfig, EvalSet, LoadedFile
 from agent_eval_scoring.evalset.models.criteria import CRITERION_MODELS
@@ -146,7 +147,7 @@ def test_store_baseline_recordings__cases_that_failed_or_differ_by_their_ids_on_
     )
     report, base = compared(head, there, recordings("same", "red", "fixed", "old_name", "gone"))
 
-    assert {case_id.split(":")[1] for case_id in notable_cases(report)} == {"red", "fixed", "new_name", "gone"}
+    assert {case_id.split(":")[1] for case_id in Lookups(report=report).notable} == {"red", "fixed", "new_name", "gone"}
     store_baseline_recordings(report, base, tmp_path)
     stored = list(StoredLines(path=tmp_path / BASELINE_RECORDINGS, model=Recording))
     assert [line.eval_id for line in stored] == ["red", "fixed", "old_name", "gone"]

@@ -236,7 +236,7 @@ def _failure(error: RunError, unfinished: Invocation | None) -> AgentFailure:
         error.message,
         kind=kinds.get(error.kind, FailureKind.NO_ANSWER),
         # A run that the gate stopped (a budget, a signal) says nothing about the agent.
-        owner=Owner.AGENT if error.owner == "agent" else Owner.PROVIDER,
+        owner=Owner.AGENT if error.by_agent else Owner.PROVIDER,
         traceback=error.traceback,
         log_tail=error.log_tail,
         hint=error.hint,

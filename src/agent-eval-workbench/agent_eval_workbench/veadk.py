@@ -166,7 +166,7 @@ def _results_and_failures(result: EvalResult) -> tuple[list[list[Score]], list[s
                 metric_name=metric.name,
                 threshold=metric.threshold,
                 overall_score=metric.score,
-                passed=metric.status == "passed",
+                passed=metric.passed,
             )
             for metric in case.metrics
             if metric.threshold is not None
@@ -177,7 +177,7 @@ def _results_and_failures(result: EvalResult) -> tuple[list[list[Score]], list[s
             for score in scores
             if not score.passed
         ]
-        if case.status != "passed" and not failed:  # e.g. the agent raised
+        if not case.passed and not failed:  # e.g. the agent raised
             failed.append(f"{case.case_id} Failed. {case.reason.message if case.reason is not None else case.status}")
         failures += failed
     return list(by_file.values()), failures

@@ -46,7 +46,7 @@ class CaseResult:
     @property
     def passed(self) -> bool:
         """Whether every gating metric reached its threshold in enough runs."""
-        return self.status == "passed"
+        return self.report.passed
 
     def __bool__(self) -> bool:
         """Whether it passed, for `assert`."""

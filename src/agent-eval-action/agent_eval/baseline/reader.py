@@ -164,9 +164,9 @@ def check_ran(report: RunReport, path: Path) -> None:
         report: The results.
         path: As the user named them.
     """
-    if report.verdict != "invalid" or report.cases:
+    if not report.is_invalid or report.cases:
         return
-    errors = (problem.message for problem in report.problems if problem.severity == "error")
+    errors = (problem.message for problem in report.problems if problem.is_error)
     why = "".join(f": {_short(error.rstrip('.'), 300)}" for error in islice(errors, 1))
     raise UnreadableError(f"The run of {harmless(str(path))} was invalid, so nothing was run{why}.", "Run it again.")
 
@@ -179,7 +179,7 @@ def incomplete(report: RunReport) -> str | None:
     """
     if report.shard is not None:
         return f"it is part {report.shard.index} of {report.shard.total} of a run (`shard`), not merged results"
-    if report.verdict == "invalid":
+    if report.is_invalid:
         return "its eval files or settings were invalid, so nothing was run"
     if not report.cases:
         return "it has no cases"

@@ -77,6 +77,7 @@ def _comment(
     *,
     key: str = "",
 ) -> Comment:
+    from agent_eval_results.outcome import has_news
     from agent_eval_results.report.renderers import comment_markdown
 
     return Comment(
@@ -85,19 +86,10 @@ def _comment(
         body=comment_markdown(report, warnings=warnings, links=links, key=settings.name),
         run=run,
         mode=settings.comment,
-        failed=report.verdict != "passed",
-        changed=_changed(report),
+        failed=not report.passed,
+        changed=has_news(report),
         author=settings.comment_author,
     )
-
-
-def _changed(report: RunReport) -> bool:
-    """Whether results differ from those of the base branch. True without a baseline."""
-    if report.comparison is None:
-        return True
-    if report.decision is not None and any(case.word != "flaky as before" for case in report.decision.cases):
-        return True
-    return any(case.change != "still_failing" for case in report.comparison.cases)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +234,7 @@ def _quotation(text: str) -> str:
 
 def _as_concluded(report: RunReport, conclusion: str | None) -> RunReport:
     """The report without a `passed` that the run contradicts, because a later step failed or the results are forged."""
-    if report.verdict != "passed" or conclusion in {"success", None}:
+    if not report.passed or conclusion in {"success", None}:
         return report
     from agent_eval_results.report.phrases import say
 

@@ -13,6 +13,7 @@ from agent_eval.commands._io import CliIO
 from agent_eval.commands.stored_run import expected_cases, read_recordings, select_cases, split_words
 from agent_eval_results import CaseReport, ConversationReport, Recording, RunReport, RunResult
 from agent_eval_results.data.conversations import conversation_of, telling_first
+from agent_eval_results.outcome import Lookups
 from agent_eval_results.report.phrases import answer_lines
 from agent_eval_results.report.renderers import RunView, case_text
 from agent_eval_results.report.renderers.results_json import results_json
@@ -124,10 +125,7 @@ def _shown(stored: StoredResults, request: Request, root: Path, *, run: int | No
 
 
 def _selected(report: RunReport, selectors: Sequence[str], source: str) -> list[CaseReport]:
-    if not selectors:
-        blocking = frozenset(report.blocking)
-        return [case for case in report.cases if case.status in {"failed", "errored"} or case.case_id in blocking]
-    return select_cases(report, selectors, source)
+    return select_cases(report, selectors, source) if selectors else Lookups(report=report).to_look_at()
 
 
 def _run_of(case: CaseReport, report: RunReport, number: int | None) -> RunResult | None:

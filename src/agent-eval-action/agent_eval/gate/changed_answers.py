@@ -140,7 +140,7 @@ def changed_answers(
             case_id=case.case_id,
             file=case.file,
             eval_id=case.eval_id,
-            passes=case.status == "passed",
+            passes=case.passed,
             runs=runs,
             base_runs=base_runs,
             values=values[:_MOST_VALUES],

@@ -152,12 +152,12 @@ def evaluate(
 
 
 def _broke_in_quarantine(case: results.CaseReport, compared: Compared) -> bool:
-    return case.status == "quarantined" and compared.gathered.reproduced.get(case.case_id) == "again"
+    return case.is_quarantined and compared.gathered.reproduced.get(case.case_id) == "again"
 
 
 def _only_compared(cases: Sequence[results.CaseReport], blocks: set[str]) -> frozenset[tuple[str, str]]:
     """The scores without a threshold in the cases that may fail the gate, by case id and metric."""
-    mine = (case for case in cases if case.case_id in blocks and case.status != "quarantined")
+    mine = (case for case in cases if case.case_id in blocks and not case.is_quarantined)
     return frozenset((case.case_id, metric.name) for case in mine for metric in case.metrics if metric.compared_only)
 
 
@@ -171,18 +171,18 @@ def _unjudged(scores: Collection[tuple[str, str]], blocks: set[str]) -> results.
 
 
 def _by_thresholds(cases: Sequence[results.CaseReport], blocks: set[str]) -> Verdict:
-    gating = [case for case in cases if case.case_id in blocks or case.status not in {"failed", "errored"}]
+    gating = [case for case in cases if case.case_id in blocks or not case.went_wrong]
     # That nothing gates is a caveat (`caveat_of`), and no failure.
     if cases and not gating:
         return Verdict(value="passed", reasons=())
     verdict = decide(gating)
-    failed = tuple(case.case_id for case in gating if case.status == "failed")
+    failed = tuple(case.case_id for case in gating if case.failed)
     return Verdict(value=verdict.value, reasons=verdict.reasons, blocking=failed)
 
 
 def _undecided(cases: Sequence[results.CaseReport], blocks: set[str], base_outage: results.Reason) -> Verdict:
     """By thresholds, but a score that is too low decides nothing: the base branch's may be as low. Errors count."""
-    open_cases = [case for case in cases if case.status == "failed" and case.case_id in blocks and not kinds_of(case)]
+    open_cases = [case for case in cases if case.failed and case.case_id in blocks and not case.error_kinds]
     rest = {case.case_id for case in open_cases}
     verdict = _by_thresholds([_forgiven(case) if case.case_id in rest else case for case in cases], blocks)
     if not open_cases:
@@ -208,7 +208,7 @@ def _by_regressions(cases: Sequence[results.CaseReport], blocks: set[str], compa
     again = _errors_again(compared.confirmations)
     base_errors = _BaseErrors.of(compared)
     for case in cases:
-        if case.status != "failed" or case.case_id not in blocks:
+        if not case.failed or case.case_id not in blocks:
             continue
         if case.case_id in lost:
             not_evaluated.setdefault(lost[case.case_id], []).append(case)
@@ -234,7 +234,7 @@ def _by_regressions(cases: Sequence[results.CaseReport], blocks: set[str], compa
     reasons += [_to_reason(reason) for reason in decision.reasons if reason.blocking]
     reasons += undecided
     # A case that could not be scored makes the run inconclusive in every mode.
-    unjudged = _by_thresholds([_forgiven(case) if case.status == "failed" else case for case in cases], blocks)
+    unjudged = _by_thresholds([_forgiven(case) if case.failed else case for case in cases], blocks)
     reasons += unjudged.reasons
     value: results.VerdictValue = "passed"
     if failed:
@@ -326,7 +326,7 @@ def _to_reason(reason: results.DecisionReasonReport) -> results.Reason:
 
 
 def _informing(cases: Sequence[results.CaseReport], blocks: set[str]) -> list[results.Reason]:
-    return _reason("informing", [case for case in cases if case.status == "failed" and case.case_id not in blocks])
+    return _reason("informing", [case for case in cases if case.failed and case.case_id not in blocks])
 
 
 _WEIGHT: Mapping[results.VerdictValue, int] = {"passed": 0, "inconclusive": 1, "failed": 2, "invalid": 3}
@@ -356,7 +356,7 @@ def _advisory(verdict: Verdict, cases: Sequence[results.CaseReport]) -> Verdict:
     A gate that was stopped early has nothing to advise.
     """
     if verdict.value == "inconclusive" and any(
-        case.status == "not_run" and code_of(case) != results.WITHOUT_KEY for case in cases
+        case.did_not_run and code_of(case) != results.WITHOUT_KEY for case in cases
     ):
         return verdict
     if verdict.value not in {"failed", "inconclusive"} or not verdict.reasons:
@@ -386,8 +386,8 @@ class _BaseErrors:
     def of(cls, compared: Compared) -> _BaseErrors:
         """Collects them."""
         there = compared.pairing.counterparts.values()
-        kinds = [kind for case in (*there, *compared.base_runs) for kind in kinds_of(case)]
-        known_errors = {case.case_id: len(kinds_of(case)) for case in there}
+        kinds = [kind for case in (*there, *compared.base_runs) for kind in case.error_kinds]
+        known_errors = {case.case_id: len(case.error_kinds) for case in there}
         unknown = (
             case.case_id
             for case in compared.base.cases
@@ -402,14 +402,9 @@ class _BaseErrors:
         that sometimes breaks can break in any case. If it never passed there, they can't: it must break in the same
         way.
         """
-        if self.kinds.issuperset(kinds_of(case)):
+        if self.kinds.issuperset(case.error_kinds):
             return True
         return bool(self.unknown) if passed_there else base_id in self.unknown
-
-
-def kinds_of(case: results.CaseReport) -> list[str]:
-    """The kinds of the agent's errors, one for each run that ended with one."""
-    return [run.error.kind for run in case.runs if run.error is not None and run.error.owner == "agent"]
 
 
 def _why_failed(
@@ -438,12 +433,12 @@ def _why_failed(
     if case.replayed:
         # Nothing varies from run to run: what failed here and not when it was recorded is this pull request's.
         if case.failed_when_recorded:
-            return "agent-error" if kinds_of(case) else "failed-as-recorded"  # No run with an error is on a tape.
+            return "agent-error" if case.error_kinds else "failed-as-recorded"  # No run with an error is on a tape.
         return repeated or "replayed-failed"
     comparable = compared.gathered.comparable.get(case.case_id)
     counterpart = compared.pairing.counterparts.get(case.case_id)
-    broke = bool(kinds_of(case))
-    failing = _failing(case)
+    broke = bool(case.error_kinds)
+    failing = case.failing_metrics
     alike = [metric for metric in failing if not broke and _breaks_alike(metric, counterpart)]
     if alike and len(alike) == len(failing):
         return "broken-alike"
@@ -459,7 +454,7 @@ def _why_failed(
         return "agent-error-once"
     if broke and not base_errors.explain(case, comparable.history.case_id, passed_there=bool(word.base_mean)):
         return repeated or "agent-error"
-    if not broke and counterpart is not None and counterpart.runs and _always_broke(counterpart):
+    if not broke and counterpart is not None and counterpart.runs and all(run.broke for run in counterpart.runs):
         return "red-otherwise"
     # An agent that breaks now and then on the base branch too is noise like any other: the statistics decided.
     return "as-before"
@@ -472,17 +467,9 @@ def _lost_on_base(case: results.CaseReport, compared: Compared) -> results.Reaso
     error of the agent is the head's own, whatever the base would have done.
     """
     there = compared.pairing.counterparts.get(case.case_id)
-    if there is None or kinds_of(case) or not compared.same_day:
+    if there is None or case.error_kinds or not compared.same_day:
         return None
     return outage((there, *(run for run in compared.base_runs if run.case_id == there.case_id)))
-
-
-def _always_broke(case: results.CaseReport) -> bool:
-    return len(kinds_of(case)) == len(case.runs)
-
-
-def _failing(case: results.CaseReport) -> list[results.MetricReport]:
-    return [metric for metric in case.metrics if metric.blocking and metric.status in {"failed", "not_evaluated"}]
 
 
 def _are_broken_alike(cases: Sequence[results.CaseReport], compared: Compared) -> bool:
@@ -490,22 +477,18 @@ def _are_broken_alike(cases: Sequence[results.CaseReport], compared: Compared) -
     return any(
         _breaks_alike(metric, there)
         for case in cases
-        if case.status == "failed" and (there := compared.pairing.counterparts.get(case.case_id)) is not None
-        for metric in _failing(case)
+        if case.failed and (there := compared.pairing.counterparts.get(case.case_id)) is not None
+        for metric in case.failing_metrics
     )
 
 
 def _breaks_alike(metric: results.MetricReport, there: results.CaseReport | None) -> bool:
     """Whether a metric has no score on either side, by the same mistake of the same code."""
-    kinds = _metric_kinds(metric)
+    kinds = set(metric.error_kinds)
     return bool(kinds) and any(
-        other.name == metric.name and other.fingerprint == metric.fingerprint and kinds <= _metric_kinds(other)
+        other.name == metric.name and other.fingerprint == metric.fingerprint and kinds.issubset(other.error_kinds)
         for other in (there.metrics if there is not None else ())
     )
-
-
-def _metric_kinds(metric: results.MetricReport) -> set[str]:
-    return {run.error.kind for run in metric.runs if run.error is not None and run.error.owner == "agent"}
 
 
 def _errors_again(confirmations: Iterable[results.CaseReport]) -> dict[str, tuple[int, int]]:
@@ -514,7 +497,7 @@ def _errors_again(confirmations: Iterable[results.CaseReport]) -> dict[str, tupl
     for case in confirmations:
         errors, runs = counts.get(case.case_id, (0, 0))
         for run in case.runs:
-            errors += run.error is not None and run.error.owner == "agent"
+            errors += run.broke
             runs += run.is_judged
         counts[case.case_id] = errors, runs
     return counts
@@ -524,11 +507,11 @@ def outage(confirmations: Iterable[results.CaseReport]) -> results.Reason | None
     """Why most extra runs have no result, if it is a service that failed; None if most were judged."""
     judged, lost = 0, list[results.Reason]()
     for case in confirmations:
-        unscored = next((metric.reason for metric in case.metrics if metric.status == "not_evaluated"), None)
+        unscored = next((metric.reason for metric in case.metrics if metric.lacks_result), None)
         for run in case.runs:
             judged += run.is_judged
             if run.error is not None and run.error.owner == "provider":
                 lost.append(results.Reason(code=run.error.kind, message=run.error.message))
-            elif run.error is None and run.status == "errored" and unscored and unscored.code in _OF_A_SERVICE:
+            elif run.error is None and run.errored and unscored and unscored.code in _OF_A_SERVICE:
                 lost.append(unscored)
     return lost[0] if len(lost) > judged else None

@@ -125,7 +125,7 @@ def _moved(
 
 def unfit(report: results.RunReport) -> results.Reason | None:
     """Why a run must not become history; None if it may."""
-    if report.verdict == "invalid" or not report.cases:
+    if report.is_invalid or not report.cases:
         return results.Reason.of("nothing-was-run")
     if report.shard is not None:
         return results.Reason.of("is-a-part", part=report.shard.index, total=report.shard.total)
@@ -140,11 +140,9 @@ def unfit(report: results.RunReport) -> results.Reason | None:
 
 def broken_off(case: results.CaseReport) -> bool:
     """Whether a case did not run to the end, except where `without-keys` leaves it out."""
-    if case.status == "not_run":
+    if case.did_not_run:
         return case.reason is None or case.reason.code != results.WITHOUT_KEY
-    return any(
-        run.status == "not_run" and (run.error is None or run.error.kind != results.WITHOUT_KEY) for run in case.runs
-    )
+    return any(run.did_not_run and (run.error is None or run.error.kind != results.WITHOUT_KEY) for run in case.runs)
 
 
 def within(history: results.HistoryReport, selection: results.SelectionReport | None) -> results.HistoryReport:

@@ -132,7 +132,7 @@ def _only_here(change: Changed, metrics: Mapping[str, MetricReport], *, accepted
         return change.head_threshold <= metric.score < change.base_threshold
     if accepted:
         return None  # Only the pull request's definition was scored.
-    if metric.status != "failed":
+    if not metric.failed:
         return False
     here = metrics.get(change.metric + AS_HERE)
-    return here is None or here.status == "passed"
+    return here is None or here.passed

@@ -44,8 +44,8 @@ def decide(cases: Sequence[results.CaseReport]) -> Verdict:
     reasons = []
     if counts["failed"]:
         reasons.append(results.Reason.of("failed", count=counts["failed"], total=len(cases)))
-    unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
-    without_key = [case for case in unjudged if case.status == "not_run" and code_of(case) == results.WITHOUT_KEY]
+    unjudged = [case for case in cases if case.lacks_result]
+    without_key = [case for case in unjudged if case.did_not_run and code_of(case) == results.WITHOUT_KEY]
     if len(without_key) < len(cases):
         # `without-keys` allows to leave them out, unless every case would be left out.
         unjudged = [case for case in unjudged if case not in without_key]
@@ -63,7 +63,7 @@ def decide(cases: Sequence[results.CaseReport]) -> Verdict:
 
 def code_of(case: results.CaseReport) -> str:
     """Why a case is not `passed`, as a code that cases with one cause share: of judges rather than "not evaluated"."""
-    causes = (metric.reason.code for metric in case.metrics if metric.status == "not_evaluated" and metric.reason)
+    causes = (metric.reason.code for metric in case.metrics if metric.lacks_result and metric.reason)
     own = case.reason.code if case.reason is not None else case.status
     return next(causes, own) if own == "not-evaluated" else own
 
@@ -71,7 +71,7 @@ def code_of(case: results.CaseReport) -> str:
 def unjudged_runs(cases: Iterable[results.CaseReport]) -> int:
     """Number of runs without a result, except those that `without-keys` leaves out."""
     return sum(
-        run.status in {"errored", "not_run"} and (run.error is None or run.error.kind != results.WITHOUT_KEY)
+        run.lacks_result and (run.error is None or run.error.kind != results.WITHOUT_KEY)
         for case in cases
         for run in case.runs
     )
@@ -139,7 +139,7 @@ def caveat_of(
     Returns:
         A reason with one of the codes of this module; None for no caveat.
     """
-    gating = [case for case in cases if case.case_id in blocks and case.status != "quarantined"]
+    gating = [case for case in cases if case.case_id in blocks and not case.is_quarantined]
     if not cases:
         return None  # `decide` has a reason for this.
     if not any(map(is_scored, gating or cases)):
@@ -149,11 +149,11 @@ def caveat_of(
     if value != "passed":
         return None
     if not gating:
-        quarantined = sum(case.status == "quarantined" for case in cases)
+        quarantined = sum(case.is_quarantined for case in cases)
         return results.Reason.of(NOTHING_GATED, quarantined=quarantined, informing=len(cases) - quarantined)
     if not by_scores and not any(_can_fail(metric) for case in gating for metric in case.metrics):
         return results.Reason.of(NOTHING_GATED)
-    if not any(case.status == "passed" for case in gating):
+    if not any(case.passed for case in gating):
         return results.Reason.of(NO_CASE_PASSES, total=len(gating))
     return None
 
@@ -178,7 +178,7 @@ def no_secrets(cases: Sequence[results.CaseReport], *, is_fork: bool) -> results
         cases: The head's.
         is_fork: Whether a fork's pull request started it, and not Dependabot.
     """
-    unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
+    unjudged = [case for case in cases if case.lacks_result]
     if not unjudged or not all(map(_lacks_key, unjudged)):
         return None
     return results.Reason.of(results.NO_SECRETS, is_fork=is_fork)
@@ -188,5 +188,5 @@ def _lacks_key(case: results.CaseReport) -> bool:
     errors = [run.error for run in case.runs if run.error is not None]
     if errors:
         return all(error.kind in _WITHOUT_KEY or error.no_key for error in errors)
-    missing = [metric.reason for metric in case.metrics if metric.status == "not_evaluated"]
+    missing = [metric.reason for metric in case.metrics if metric.lacks_result]
     return bool(missing) and all(reason is not None and reason.code in _WITHOUT_KEY for reason in missing)

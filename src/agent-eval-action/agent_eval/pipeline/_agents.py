@@ -181,7 +181,7 @@ def _add_changes(
         return [tree for tree in report.agents if tree.agent in own]
 
     def before(cause: CauseReport) -> Before:
-        runs = [[run.run_id for run in cases[case_id].runs if run.status == "failed"] for case_id in cause.cases]
+        runs = [[run.run_id for run in cases[case_id].runs if run.failed] for case_id in cause.cases]
         recordings = [recording for first in runs if first and (recording := recording_of(first[0])) is not None]
         called = [_called_before(recording, cause) for recording in recordings]
         took_part = [

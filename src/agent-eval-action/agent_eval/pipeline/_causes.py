@@ -73,7 +73,7 @@ def add_causes(
         base: The base branch's results.
         output: The output directory, with the recordings of the base branch's runs that were made today.
     """
-    if all(case.status != "failed" for case in report.cases):
+    if all(not case.failed for case in report.cases):
         return
     from agent_eval.gate.causes import find_causes
     from agent_eval_results.report.phrases import say

@@ -34,7 +34,7 @@ def held_cases(confirmation: Confirmation) -> list[CaseReport]:
     return [
         case
         for case in confirmation.report.cases
-        if case.status in {"passed", "failed"}
+        if case.is_judged
         and case.case_id in confirmation.comparable
         and reader.holds_facts(entries := reader.of_case(case.file, case.eval_id))
         and reader.blocks(entries)

@@ -314,7 +314,7 @@ def _groups(counts: Mapping[str, int], cases: Sequence[CaseReport]) -> dict[tupl
 
 
 def _scored_runs(cases: Sequence[CaseReport]) -> dict[str, int]:
-    return {case.case_id: sum(run.status in {"passed", "failed"} for run in case.runs) for case in cases}
+    return {case.case_id: sum(run.is_judged for run in case.runs) for case in cases}
 
 
 def _count_scored(cases: Sequence[CaseReport]) -> int:
@@ -331,7 +331,7 @@ def decision_report(decision: DecisionReport, gathered: Gathered, history: Histo
     """
     from agent_eval_results import PASS, CaseRunsReport
 
-    changed = [case for case in decision.cases if case.word != "unchanged"]
+    changed = [case for case in decision.cases if case.is_notable]
     flaky = _flaky({case.case_id for case in changed if case.metric == PASS}, gathered, history)
     cases = [
         case.model_copy(update={"flakiness": flaky[case.case_id]})
@@ -415,6 +415,7 @@ async def compare_with_base(
     from agent_eval.gate.regression import comparable_cases, with_replayed
     from agent_eval_results.data.answers import agents_by_file
     from agent_eval_results.data.trend import drift
+    from agent_eval_results.outcome import Lookups
     from agent_eval_results.report.phrases import drift_notices
 
     settings, ci = checkout.settings, checkout.context.ci
@@ -450,7 +451,7 @@ async def compare_with_base(
     decision = decision.model_copy(update={"cases": [*decision.cases, *by_facts]})
     report.decision = decision_report(decision, gathered, history)
     report.confirmations, report.base_runs = confirmation.head, confirmation.base
-    report.base_history = excerpt(history, base.pairing.stored, with_scores=notable_cases(report))
+    report.base_history = excerpt(history, base.pairing.stored, with_scores=Lookups(report=report).notable)
     report.notices += confirmation.notices
     return Compared(
         decision=decision,
@@ -465,17 +466,6 @@ async def compare_with_base(
     )
 
 
-def notable_cases(report: RunReport) -> frozenset[str]:
-    """Ids of the cases for which a reader wants to see the base branch's side: those that did not pass or differ."""
-    ids = {case.case_id for case in report.cases if case.status != "passed"}
-    if report.comparison is not None:
-        ids.update(case.case_id for case in report.comparison.cases)
-        ids.update(case.case_id for case in report.comparison.changed_answers)
-    if report.decision is not None:
-        ids.update(case.case_id for case in report.decision.cases)
-    return frozenset(ids)
-
-
 def store_baseline_recordings(report: RunReport, base: Base | None, output: Path) -> None:
     """Writes the baseline's recordings of the notable cases, or notes in the report why there are none. Never raises.
 
@@ -486,11 +476,12 @@ def store_baseline_recordings(report: RunReport, base: Base | None, output: Path
     """
     from agent_eval.baseline.archive import write_recordings
     from agent_eval_results import BASELINE_RECORDINGS
+    from agent_eval_results.outcome import Lookups
 
     if report.baseline is None or report.comparison is None or base is None or base.recordings is None:
         return
     base_ids = {case_id: case.case_id for case_id, case in base.pairing.counterparts.items()}
-    case_ids = {base_ids.get(case_id, case_id) for case_id in notable_cases(report)}
+    case_ids = {base_ids.get(case_id, case_id) for case_id in Lookups(report=report).notable}
     path = output / BASELINE_RECORDINGS
     try:
         report.baseline.recordings_note = write_recordings(path, base.recordings, case_ids)

@@ -166,7 +166,7 @@ def chosen_runs(cases: Iterable[CaseReport]) -> dict[str, Chosen | None]:
     for case in cases:
         judged = [run for run in case.runs if run.is_judged]
         # A judge that is down does not change what the agent did.
-        judged = judged or [run for run in case.runs if run.status == "errored" and run.error is None]
+        judged = judged or [run for run in case.runs if run.errored and run.error is None]
         chosen[case.case_id] = None
         if judged and len({run.status for run in judged}) == 1:
             number = judged[0].run

@@ -114,8 +114,8 @@ def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tape
     from agent_eval_results.report.phrases import outcome_in_words, put_into_words
     from agent_eval_results.report.views import view_of
 
-    if report.verdict == "invalid":
-        errors = sum(problem.severity == "error" for problem in report.problems)
+    if report.is_invalid:
+        errors = sum(problem.is_error for problem in report.problems)
         report.reasons = [Reason.of("invalid", count=errors)]
     put_into_words(report)
     if report.has_verdict:
@@ -163,7 +163,7 @@ def _unusable(report: RunReport) -> int:
     def is_unusable(case: CaseReport) -> bool:
         codes = [run.reason.code for metric in case.metrics for run in metric.runs if run.reason is not None]
         errors = [run.error.owner for run in case.runs if run.error is not None]
-        return case.status == "errored" and ("gate" in errors or "judge-replay-miss" in codes)
+        return case.errored and ("gate" in errors or "judge-replay-miss" in codes)
 
     return sum(map(is_unusable, report.cases))
 

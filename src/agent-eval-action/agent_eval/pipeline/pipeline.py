@@ -281,7 +281,7 @@ async def _run(run: Run) -> Outcome:
         waiting = [*report.cases, *report.confirmations, *report.base_runs]
         open_ends = any(reason.code == NOT_COMPARED for reason in verdict.reasons) or any(
             # A replay of models would miss again.
-            case.status in {"not_run", "errored"} and not (settings.replay == "all" and is_missed(case))
+            case.lacks_result and not (settings.replay == "all" and is_missed(case))
             for case in waiting
         )
         complete = not (waits and open_ends)  # What other jobs have run is not resumed.

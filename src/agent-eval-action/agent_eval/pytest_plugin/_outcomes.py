@@ -67,17 +67,16 @@ def outcome_in(engine: EngineOutcome, case_id: str) -> CaseOutcome:
 def _kind(case: CaseReport, report: RunReport) -> tuple[Literal["pass", "fail", "error", "skip"], str, str]:
     """Kind, reason and reason of an expected failure."""
     reason = "; ".join(reason_lines(case, 2)) or (case.reason.message if case.reason is not None else case.status)
-    if case.status == "quarantined":
-        failed = case.reason is None or case.reason.data.get("result") != "passed"
+    if case.is_quarantined:
         quarantine = case.reason.message if case.reason is not None else "quarantined"
-        return "fail" if failed else "pass", quarantine, quarantine
-    if case.status == "not_run":
+        return "pass" if case.had_in_quarantine("passed") else "fail", quarantine, quarantine
+    if case.did_not_run:
         return "skip", reason, ""
     outcome = view_of(report).outcomes[case.case_id]
-    if case.status == "errored":
+    if case.errored:
         # With on-inconclusive=pass, or where the gate only advises, an outage does not fail the session.
         return "skip" if outcome.excused else "error", reason, ""
-    if case.status == "failed":
+    if case.failed:
         return "fail", reason, f"does not block: {reason}" if outcome.excused else ""
     if outcome.blocks:
         return "fail", "worse than on the base branch", ""
@@ -85,7 +84,7 @@ def _kind(case: CaseReport, report: RunReport) -> tuple[Literal["pass", "fail", 
 
 
 def _not_planned(report: RunReport, case_id: str) -> CaseOutcome:
-    errors = [problem for problem in report.problems if problem.severity == "error"]
+    errors = [problem for problem in report.problems if problem.is_error]
     if not errors:
         return CaseOutcome(kind="error", reason=f"the results have no case {one_line(case_id)}")
     lines = []
@@ -116,7 +115,7 @@ def session_fails(outcome: EngineOutcome, passed_again: Set[str]) -> bool:
     if outcome.exit_code == 0:
         return False
     report = outcome.report
-    if report is None or report.verdict == "invalid":
+    if report is None or report.is_invalid:
         return True
     responsible = _responsible(report)
     return not responsible or not responsible <= passed_again
@@ -125,7 +124,7 @@ def session_fails(outcome: EngineOutcome, passed_again: Set[str]) -> bool:
 def _responsible(report: RunReport) -> set[str]:
     """The cases because of which the verdict is not green; empty if it is for another reason."""
     outcomes = view_of(report).outcomes
-    return {case_id for case_id, outcome in outcomes.items() if outcome.counts or outcome.standing == "not-run"}
+    return {case.case_id for case in report.cases if outcomes[case.case_id].counts or case.did_not_run}
 
 
 def write_summary(
@@ -140,7 +139,7 @@ def write_summary(
         )
         return
     view = view_of(report)
-    for problem in [problem for problem in report.problems if problem.severity != "notice"][:_MOST_PROBLEMS]:
+    for problem in [problem for problem in report.problems if not problem.is_notice][:_MOST_PROBLEMS]:
         where = ":".join(str(part) for part in (problem.file, problem.line) if part is not None)
         reporter.line(harmless(f"{where + ': ' if where else ''}{problem.severity} [{problem.code}] {problem.message}"))
     for line in [*report.warnings, *report.notices, *other_reasons(view), *changed_overview(view)]:

@@ -88,7 +88,7 @@ class Execution:
     """What the runs depend on beside their cases and files: only equal runs are resumed."""
     roster: Roster | None = None
     """Starts the agents; None: a new one."""
-    fails: Callable[[CaseReport], bool] = lambda case: case.status == "failed"
+    fails: Callable[[CaseReport], bool] = lambda case: case.failed
     """Whether a case ends the run with fail-fast."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to stop early: active runs are cancelled, and the rest do not run."""

@@ -26,7 +26,7 @@ def agents_by_file(report: RunReport) -> dict[str, str]:
 
 def answered(run: RunResult) -> bool:
     """Whether the agent answered at least one turn."""
-    return run.turns > 0 or (run.error is None and run.status != "not_run")
+    return run.turns > 0 or (run.error is None and not run.did_not_run)
 
 
 def never_started(case: CaseReport) -> bool:
@@ -72,11 +72,10 @@ def unevaluated(cases: Sequence[CaseReport], more: Iterable[CaseReport], agents:
     spoken = {case.case_id for case in more if any(map(answered, case.runs))}
     error_kinds: dict[str, str] = {}
     for case in cases:
-        kinds = [run.error.kind for run in case.runs if run.error is not None and run.error.owner == "agent"]
-        if case.status != "failed" or not kinds or case.case_id in spoken or any(map(answered, case.runs)):
+        if not case.failed or not case.error_kinds or case.case_id in spoken or any(map(answered, case.runs)):
             continue
-        if case.case_id in silent or _NOT_EVALUATED.intersection(kinds):
-            error_kinds[case.case_id] = next((kind for kind in kinds if kind in _NOT_EVALUATED), kinds[0])
+        if case.case_id in silent or _NOT_EVALUATED.intersection(case.error_kinds):
+            error_kinds[case.case_id] = next(filter(_NOT_EVALUATED.__contains__, case.error_kinds), case.error_kinds[0])
     return error_kinds
 
 
@@ -86,7 +85,7 @@ def without_silent(report: RunReport) -> RunReport:
     if not silent:
         return report
     cases = [
-        case.model_copy(update={"status": "errored"}) if case.case_id in silent and case.status != "not_run" else case
+        case.model_copy(update={"status": "errored"}) if case.case_id in silent and not case.did_not_run else case
         for case in report.cases
     ]
     return report.model_copy(update={"cases": cases})

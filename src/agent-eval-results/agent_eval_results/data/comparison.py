@@ -125,6 +125,11 @@ class BaselineReport(WireModel):
     recordings_note: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """Why the conversations of the baseline are not in the output directory, or not all of them."""
 
+    @property
+    def found(self) -> bool:
+        """Whether there is something to compare with."""
+        return self.status == "found"
+
 
 class Delta(WireModel):
     """A number on both sides."""
@@ -188,6 +193,21 @@ class CaseComparison(WireModel):
     """Gating metrics whose score or status changed."""
     note: Note | None = None
     """Why the case is unjudged."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the base branch does not have it."""
+        return self.change == "added"
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether only the base branch has it."""
+        return self.change == "removed"
+
+    @property
+    def lacks_comparison(self) -> bool:
+        """Whether it ran here and could not be compared. What has no result here, every text lists with a reason."""
+        return self.change == "unjudged" and self.head not in {"errored", "not_run", "quarantined"}
 
 
 class Move(WireModel):

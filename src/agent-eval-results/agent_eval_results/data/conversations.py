@@ -67,7 +67,7 @@ def attach_conversations(
     blocking = set(report.blocking)
     shown = {"failed", "errored", "quarantined"}
     not_passed = [case for case in report.cases if case.status in shown or case.case_id in blocking]
-    not_passed.sort(key=lambda case: (case.case_id not in blocking, case.status != "failed"))
+    not_passed.sort(key=lambda case: (case.case_id not in blocking, not case.failed))
     limit = min(MOST_OF_A_CASE, max(most // max(len(not_passed), 1), _LEAST_OF_A_CASE))
     for case in not_passed[: most // limit]:
         for run in telling_first(report.runs_of(case)):

@@ -68,6 +68,11 @@ class CaseDecisionReport(WireModel):
     """For the metric `pass`, if the case both passed and failed on the base branch."""
 
     @property
+    def is_notable(self) -> bool:
+        """Whether the statistics say anything about it."""
+        return self.word != "unchanged"
+
+    @property
     def passed_again(self) -> bool:
         """Whether no run that was made to confirm a regression failed, and no more are needed."""
         return self.metric == "pass" and self.again and self.head_mean == 1.0 and self.lacks is None
@@ -141,6 +146,10 @@ class DecisionReport(WireModel):
     """The probability that a pull request without any effect fails."""
     extra_runs: int = 0
     """Confirmation runs of both sides."""
+
+    def is_beyond_chance(self, case: CaseDecisionReport) -> bool:
+        """Whether the p-value of a case is small enough to be evidence of what its word says."""
+        return case.p_value is not None and case.p_value <= self.alpha
 
 
 RunsFor = Literal["suspects", "suite", "retrials", "base-error", "base-stored", "facts"]

@@ -244,7 +244,7 @@ def pass_rates(cases: Sequence[CaseReport], num_runs: int) -> list[PassRates]:
         return []
     counts = []
     for case in cases:
-        if case.status != "quarantined" and not case.replayed:
+        if not case.is_quarantined and not case.replayed:
             statuses = [run.status for run in case.runs if run.run < num_runs]
             counts.append((statuses.count("passed"), statuses.count("passed") + statuses.count("failed")))
     rates = []

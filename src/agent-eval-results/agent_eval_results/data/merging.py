@@ -37,18 +37,18 @@ _EPSILON = 1e-9
 def status_of_run(error: RunError | None, scores: Iterable[RunScore]) -> CaseStatus:
     """The status of a run that took place. A failure takes precedence over a missing score."""
     if error is not None:
-        return "failed" if error.owner == "agent" else "errored"
+        return "failed" if error.by_agent else "errored"
     scores = tuple(scores)
     counted = [score for score in scores if not is_skipped(score.reason)]
     statuses = {score.status for score in counted}
     # A custom metric is code of the pull request: if it raises an exception, the run fails.
-    if "failed" in statuses or any(score.error is not None and score.error.owner == "agent" for score in counted):
+    if "failed" in statuses or any(score.broke for score in counted):
         return "failed"
     return "errored" if "not_evaluated" in statuses or _decides_nothing(scores) else "passed"
 
 
 def _decides_nothing(scores: Iterable[RunScore]) -> bool:
-    gating = [is_skipped(score.reason) for score in scores if score.status != "informational"]
+    gating = [is_skipped(score.reason) for score in scores if not score.only_measures]
     return bool(gating) and all(gating)
 
 
@@ -118,7 +118,7 @@ def _single(part: CaseReport) -> tuple[list[RunResult], _Scored]:
 def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
     scores = [run.score for run in runs if run.score is not None]
     mean = running_mean(scores) if scores else None
-    missing = next((run for run in runs if run.status == "not_evaluated"), None)
+    missing = next((run for run in runs if run.lacks_result), None)
     direction = _direction(metric, runs)
     status: MetricStatus
     reason: Reason | None = None
@@ -127,7 +127,7 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
         status, reason = "not_evaluated", missing.reason
     elif metric.threshold is None:
         status = "informational"
-    elif mean is not None and reaches(mean, metric, direction) and any(run.status == "passed" for run in runs):
+    elif mean is not None and reaches(mean, metric, direction) and any(run.passed for run in runs):
         status = "passed"
     else:
         status = "failed"
@@ -143,7 +143,7 @@ def _direction(metric: MetricReport, runs: Sequence[RunScore]) -> Direction:
     if metric.threshold is None:
         return metric.direction
     higher_passes = {
-        (run.score > metric.threshold) == (run.status == "passed")
+        (run.score > metric.threshold) == run.passed
         for run in runs
         if run.score is not None and run.score != metric.threshold and run.is_judged
     }
@@ -165,7 +165,7 @@ def _case_status(
 ) -> tuple[CaseStatus, Reason | None]:
     total = len(runs)
     counts = Counter(run.status for run in runs)
-    below = [metric for metric in metrics if metric.status == "failed"]
+    below = [metric for metric in metrics if metric.failed]
     if counts["failed"] == total and all(run.error is not None for run in runs):
         # Without any score the case fails, however low min-pass-rate is.
         return "failed", _error_of(runs)
@@ -175,11 +175,11 @@ def _case_status(
     if counts["errored"]:
         return "errored", _why_errored(runs, metrics)
     if counts["not_run"]:
-        missing = next(run for run in runs if run.status == "not_run")
+        missing = next(run for run in runs if run.did_not_run)
         return "not_run", _of_error(missing.error) if missing.error is not None else Reason.of("not-run")
     if below:
         return "failed", _below(below)
-    if any(metric.status == "not_evaluated" and not is_skipped(metric.reason) for metric in metrics):
+    if any(metric.lacks_result and not is_skipped(metric.reason) for metric in metrics):
         # min-pass-rate tolerates the failed run, but the metric is still unknown.
         return "errored", _why_errored(runs, metrics)
     return "passed", None
@@ -190,7 +190,7 @@ def _why_failed(
 ) -> Reason:
     if len(runs) > 1:
         return Reason.of("min-pass-rate", passed=passed, runs=len(runs), rate=min_pass_rate)
-    below = [metric for metric in metrics if metric.status == "failed"]
+    below = [metric for metric in metrics if metric.failed]
     errors = [score.error for metric in metrics for score in metric.runs if score.error is not None]
     if errors and not below:
         return _of_error(errors[0])
@@ -220,10 +220,10 @@ def _below(metrics: Sequence[MetricReport]) -> Reason:
 
 
 def _why_errored(runs: Sequence[RunResult], metrics: Sequence[MetricReport]) -> Reason:
-    error = next((run.error for run in runs if run.status == "errored" and run.error is not None), None)
+    error = next((run.error for run in runs if run.errored and run.error is not None), None)
     if error is not None:
         return _of_error(error)
-    unknown = [metric for metric in metrics if metric.status == "not_evaluated"]
+    unknown = [metric for metric in metrics if metric.lacks_result]
     missing = min(unknown, key=lambda metric: is_skipped(metric.reason))
     return Reason.of("not-evaluated", metric=missing.name, because=missing.reason)
 

@@ -1,11 +1,13 @@
-"""The tool and model that made a report, and words that the gate and its reports share."""
+"""What a report is about, words that the gate and its reports share, and what a status says."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from agent_eval_scoring.core.recording import RunError
 from agent_eval_scoring.core.wire import ReportModel
 
 MetricStatus = Literal["passed", "failed", "not_evaluated", "informational"]
@@ -28,6 +30,77 @@ NO_SECRETS = "no-secrets"
 """The code of the reason."""
 ACCEPT_RULES = "agent-eval: accept rules"
 """The label's name."""
+
+
+class Evaluated:
+    """What can pass, fail, or end without a result."""
+
+    if TYPE_CHECKING:
+        status: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether it passed."""
+        return self.status == "passed"
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed, by a score or by the agent's error."""
+        return self.status == "failed"
+
+    @property
+    def errored(self) -> bool:
+        """Whether it ran and could not be evaluated."""
+        return self.status == "errored"
+
+    @property
+    def did_not_run(self) -> bool:
+        """Whether it did not even begin."""
+        return self.status == "not_run"
+
+    @property
+    def only_measures(self) -> bool:
+        """Whether it is a number that nothing is held to."""
+        return self.status == "informational"
+
+    @property
+    def went_wrong(self) -> bool:
+        """Whether it failed, or ran and could not be evaluated; not, what a quarantine covers."""
+        return self.failed or self.errored
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it passed or failed; not, if it could not be evaluated, did not run or is quarantined."""
+        return self.passed or self.failed
+
+    @property
+    def lacks_result(self) -> bool:
+        """Whether it could not be evaluated, or did not run."""
+        return self.status in {"errored", "not_evaluated", "not_run"}
+
+
+class OfARun(Evaluated):
+    """What a run can end with."""
+
+    if TYPE_CHECKING:
+        error: RunError | None
+
+    @property
+    def broke(self) -> bool:
+        """Whether it ended with an error that the agent's author has to fix."""
+        return self.error is not None and self.error.by_agent
+
+
+class OfSeveralRuns(Evaluated):
+    """What is made of several runs."""
+
+    if TYPE_CHECKING:
+        runs: Sequence[OfARun]
+
+    @property
+    def error_kinds(self) -> list[str]:
+        """The kinds of the errors of agents and custom metrics, one for each run that ended with one."""
+        return [run.error.kind for run in self.runs if run.error is not None and run.error.by_agent]
 
 
 class Origin(ReportModel):
@@ -53,3 +126,35 @@ class Origin(ReportModel):
     uncommitted: list[str] = Field(default_factory=list)
     """Files that were not as in the commit, at most 100, relative to the root, or with `/` to the repository's top; in
     CI without new ones, which other steps of the job leave."""
+
+
+class FileReport(ReportModel):
+    """An eval file with its config and its agent."""
+
+    file: str
+    eval_set_id: str
+    config: str | None = None
+    """None: ADK's defaults apply."""
+    criteria: dict[str, float | None] = Field(default_factory=dict)
+    """Thresholds by metric."""
+    agent: str
+    agent_reason: str = ""
+    legacy: bool = False
+
+
+class TargetReport(ReportModel):
+    """A file, a directory or a glob that a run was limited to."""
+
+    path: str
+    """Relative to the root, with forward slashes."""
+    ids: list[str] = Field(default_factory=list)
+    """Eval ids or globs; empty for all cases."""
+
+
+class SelectionReport(ReportModel):
+    """The selection that a run was limited to. Cases outside of the selection are not missing."""
+
+    targets: list[TargetReport] = Field(default_factory=list)
+    """Empty: the whole repository."""
+    exclude: list[str] = Field(default_factory=list)
+    """Patterns as in a .gitignore."""

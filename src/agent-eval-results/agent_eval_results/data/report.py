@@ -7,9 +7,9 @@ conversation. The complete recordings are in `recordings.jsonl.gz`.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, computed_field, model_validator
+from pydantic import Field, computed_field, model_validator
 
 from agent_eval_results.data.causes import AgentChange, AgentTree, CauseReport
 from agent_eval_results.data.comparison import BaselineReport, ComparisonReport, RuleChangesReport
@@ -17,10 +17,14 @@ from agent_eval_results.data.conversation import ConversationReport
 from agent_eval_results.data.coverage import CoverageReport
 from agent_eval_results.data.decision import DecisionReport
 from agent_eval_results.data.history import HistoryReport
+from agent_eval_results.data.judgements import JudgeReport, JudgeVerdict, dicts_of
+from agent_eval_results.data.origin import NO_SECRETS, GateMode, OfARun, OfSeveralRuns
 from agent_eval_results.data.origin import CaseStatus as CaseStatus
-from agent_eval_results.data.origin import GateMode
+from agent_eval_results.data.origin import FileReport as FileReport
 from agent_eval_results.data.origin import MetricStatus as MetricStatus
 from agent_eval_results.data.origin import Origin as Origin
+from agent_eval_results.data.origin import SelectionReport as SelectionReport
+from agent_eval_results.data.origin import TargetReport as TargetReport
 from agent_eval_results.data.origin import VerdictValue as VerdictValue
 from agent_eval_results.data.outcome import CaseOutcome, RunOutcome
 from agent_eval_scoring.core.invocation import LostToolset
@@ -122,55 +126,7 @@ class TurnEvidence(ReportModel):
     """One finding per line, e.g. "missing: turn_on(device='lamp')"."""
 
 
-class _Evaluated:
-    """What can pass, fail, or end without a result."""
-
-    if TYPE_CHECKING:
-        status: str
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether it passed or failed; not, if it could not be evaluated, did not run or is quarantined."""
-        return self.status in {"passed", "failed"}
-
-
-def _dicts(value: object) -> list[object]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-_Int = Annotated[int | None, BeforeValidator(lambda value: value if isinstance(value, int) else None)]
-_Float = Annotated[float | None, BeforeValidator(lambda value: value if isinstance(value, int | float) else None)]
-_Text = Annotated[str | None, BeforeValidator(lambda value: value if value is None else str(value))]
-
-
-class JudgeVote(ReportModel):
-    """One vote of a judge. In a file, what has a wrong type is as good as missing: `details` have no schema."""
-
-    model_config = ConfigDict(extra="ignore")
-    sample: _Int = None
-    """0-based."""
-    verdict: _Text = ""
-    rationale: _Text = ""
-
-
-class JudgeVerdict(ReportModel):
-    """What a judge's votes say of one thing."""
-
-    model_config = ConfigDict(extra="ignore")
-    turn: _Int = None
-    """0-based; None for the whole conversation."""
-    subject: _Text = ""
-    verdict: _Text = ""
-    """None: there was no vote."""
-    score: _Float = None
-    agreement: _Float = None
-    """The share of the votes for the verdict, 0 to 1."""
-    close: Annotated[bool, BeforeValidator(lambda value: value is True)] = False
-    """Whether one vote more could change it."""
-    votes: Annotated[list[JudgeVote], BeforeValidator(_dicts)] = Field(default_factory=list)
-
-
-class RunScore(_Evaluated, ReportModel):
+class RunScore(OfARun, ReportModel):
     """The score of a metric in one run."""
 
     run: int
@@ -186,9 +142,20 @@ class RunScore(_Evaluated, ReportModel):
     """The failure of a custom metric, with its traceback."""
 
     @property
+    def judge(self) -> JudgeReport | None:
+        """The judge, as far as `details` have it; None for a metric without one."""
+        judge = self.details.get("judge")
+        return JudgeReport.model_validate(judge) if isinstance(judge, dict) else None
+
+    @property
+    def backend(self) -> str | None:
+        """`vertex` or `judge`, of a metric for which ADK uses Vertex AI."""
+        return self.details.get("backend")
+
+    @property
     def verdicts(self) -> list[JudgeVerdict]:
         """What a judge says, as far as `details` have it."""
-        return list(map(JudgeVerdict.model_validate, _dicts(self.details.get("judgements"))))
+        return list(map(JudgeVerdict.model_validate, dicts_of(self.details.get("judgements"))))
 
     @property
     def verdicts_left_out(self) -> int:
@@ -197,7 +164,7 @@ class RunScore(_Evaluated, ReportModel):
         return left if isinstance(left, int) else 0
 
 
-class MetricReport(ReportModel):
+class MetricReport(OfSeveralRuns, ReportModel):
     """A metric of a case over all its runs."""
 
     name: str
@@ -234,7 +201,7 @@ class MetricReport(ReportModel):
         return f"{SCORING_VERSION}-{self.fingerprint}"
 
 
-class RunResult(_Evaluated, ReportModel):
+class RunResult(OfARun, ReportModel):
     """One run of a case, without its scores."""
 
     run_id: str
@@ -262,7 +229,7 @@ class RunResult(_Evaluated, ReportModel):
         return self.tools is not None and self.tools.mode == "all" and not missed
 
 
-class CaseReport(_Evaluated, _ComputingReport):
+class CaseReport(OfSeveralRuns, _ComputingReport):
     """A case over all its runs."""
 
     case_id: str
@@ -291,6 +258,20 @@ class CaseReport(_Evaluated, _ComputingReport):
         return sum(run.duration for run in self.runs)
 
     @property
+    def is_quarantined(self) -> bool:
+        """Whether a quarantine of the policy covers it: whatever its runs are, it does not block."""
+        return self.status == "quarantined"
+
+    def had_in_quarantine(self, status: CaseStatus) -> bool:
+        """Whether this would be its status without its quarantine."""
+        return self.is_quarantined and self.reason is not None and self.reason.data.get("result") == status
+
+    @property
+    def failing_metrics(self) -> list[MetricReport]:
+        """The metrics that keep it from passing: below their threshold, or without a score."""
+        return [metric for metric in self.metrics if metric.blocking and (metric.failed or metric.lacks_result)]
+
+    @property
     def by_hand(self) -> int:
         """Calls of tools that what a person wrote into the eval case has answered, in all runs."""
         return sum(run.tools.by_hand for run in self.runs if run.tools is not None)
@@ -304,38 +285,6 @@ class CaseReport(_Evaluated, _ComputingReport):
     def failed_when_recorded(self) -> bool:
         """Whether a replayed case failed when its tape was recorded, too."""
         return all(run.tools is not None and run.tools.recorded_status == "failed" for run in self.runs)
-
-
-class FileReport(ReportModel):
-    """An eval file with its config and its agent."""
-
-    file: str
-    eval_set_id: str
-    config: str | None = None
-    """None: ADK's defaults apply."""
-    criteria: dict[str, float | None] = Field(default_factory=dict)
-    """Thresholds by metric."""
-    agent: str
-    agent_reason: str = ""
-    legacy: bool = False
-
-
-class TargetReport(ReportModel):
-    """A file, a directory or a glob that a run was limited to."""
-
-    path: str
-    """Relative to the root, with forward slashes."""
-    ids: list[str] = Field(default_factory=list)
-    """Eval ids or globs; empty for all cases."""
-
-
-class SelectionReport(ReportModel):
-    """The selection that a run was limited to. Cases outside of the selection are not missing."""
-
-    targets: list[TargetReport] = Field(default_factory=list)
-    """Empty: the whole repository."""
-    exclude: list[str] = Field(default_factory=list)
-    """Patterns as in a .gitignore."""
 
 
 NOT_COMPARED = "not-compared"
@@ -353,6 +302,16 @@ class ProblemReport(ReportModel):
     line: int | None = None
     column: int | None = None
     path: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether nothing runs because of it."""
+        return self.severity == "error"
+
+    @property
+    def is_notice(self) -> bool:
+        """Whether nobody has to act on it."""
+        return self.severity == "notice"
 
 
 class Totals(_ComputingReport):
@@ -512,9 +471,39 @@ class RunReport(_ComputingReport):
         return Totals(cases=len(self.cases), **counts)
 
     @property
+    def passed(self) -> bool:
+        """Whether the verdict is `passed`."""
+        return self.verdict == "passed"
+
+    @property
+    def failed(self) -> bool:
+        """Whether the verdict is `failed`."""
+        return self.verdict == "failed"
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether nothing could be run, by a mistake in files or settings."""
+        return self.verdict == "invalid"
+
+    @property
+    def is_inconclusive(self) -> bool:
+        """Whether too little is known for a verdict."""
+        return self.verdict == "inconclusive"
+
+    @property
+    def is_advisory(self) -> bool:
+        """Whether no result of it can fail the job."""
+        return self.gate == "advisory"
+
+    @property
+    def lacks_secrets(self) -> bool:
+        """Whether it is inconclusive because the job got no secrets."""
+        return any(reason.code == NO_SECRETS for reason in self.reasons)
+
+    @property
     def has_verdict(self) -> bool:
         """Whether a gate has decided on it: on a part of a run only the merge does, unless the part is invalid."""
-        return self.shard is None or self.verdict == "invalid"
+        return self.shard is None or self.is_invalid
 
     @property
     def caution(self) -> str | None:

@@ -92,8 +92,8 @@ def outcome_of(run: RunResult, scores: Mapping[MetricKey, float], rules: PassRul
             metric may have its own pass rule.
     """
     if run.error is not None:
-        return BROKE if run.error.owner == "agent" else None
-    if run.status == "not_run":
+        return BROKE if run.error.by_agent else None
+    if run.did_not_run:
         return None
     if rules is None:
         return {"passed": PASSED, "failed": FAILED}.get(run.status, UNKNOWN)

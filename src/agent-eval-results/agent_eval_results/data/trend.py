@@ -237,7 +237,7 @@ def suite_hash(cases: Sequence[CaseReport]) -> str:
 
 
 def _outcome(case: CaseReport) -> str:
-    if case.status in {"errored", "not_run"}:
+    if case.lacks_result:
         return "unknown"
     if case.status in {"passed", "quarantined"}:
         return case.status

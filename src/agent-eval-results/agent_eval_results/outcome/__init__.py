@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from agent_eval_results import RunReport
 from agent_eval_results.data.outcome import RunOutcome
 from agent_eval_results.outcome._cases import (
     NEVER_RAN,
@@ -28,6 +29,15 @@ from agent_eval_results.outcome._cases import (
 )
 from agent_eval_results.outcome._headline import further_reasons, headline_of
 from agent_eval_results.outcome._steps import actor_of, again_helps, can_accept, next_of
+
+
+def has_news(report: RunReport) -> bool:
+    """Whether results differ from those of the base branch, so that a comment is worth writing. True without any."""
+    if report.comparison is None:
+        return True
+    if report.decision is not None and any(case.word != "flaky as before" for case in report.decision.cases):
+        return True
+    return any(case.change != "still_failing" for case in report.comparison.cases)
 
 
 def run_outcome(found: Lookups) -> RunOutcome:

@@ -62,9 +62,24 @@ class Cause:
     line: int | None = None
 
     @property
+    def by_agent(self) -> bool:
+        """Whether the author of the agent has to act."""
+        return self.owner == "agent"
+
+    @property
+    def by_provider(self) -> bool:
+        """Whether a service failed that the run needs."""
+        return self.owner == "provider"
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether the agent could not be loaded, so none of its cases ran."""
+        return self.kind in NEVER_RAN
+
+    @property
     def advice(self) -> str:
         """The hint; "" for an outage of a model, after which there is nothing to do but to run it again."""
-        is_outage = self.owner == "provider" and not self.no_key and self.kind not in NEVER_RAN
+        is_outage = self.by_provider and not self.no_key and not self.never_ran
         return "" if is_outage else self.hint
 
 
@@ -80,7 +95,7 @@ def causes(report: RunReport, cases: Iterable[CaseReport]) -> list[Cause]:
     for case in cases:
         cause = _cause(case, agents.get(case.file, ""))
         if cause is not None:
-            at = (cause.file or "", str(cause.line or "")) if cause.owner == "agent" else ()
+            at = (cause.file or "", str(cause.line or "")) if cause.by_agent else ()
             hint = cause.hint.replace(case.case_id, "")
             message = cause.message if not any(at) else _QUOTED.sub("*", cause.message)
             key = (cause.agent, cause.kind, hint, _CHANGING.sub("0", message), *at)
@@ -91,10 +106,10 @@ def causes(report: RunReport, cases: Iterable[CaseReport]) -> list[Cause]:
 
 def has_cause(case: CaseReport) -> bool:
     """Whether an error, rather than a low score, kept a case from passing."""
-    if case.status == "errored":
+    if case.errored:
         return True
-    scored_low = any(run.status == "failed" for metric in case.metrics for run in metric.runs if run.error is None)
-    return case.status == "failed" and not scored_low and _error(case) is not None
+    scored_low = any(run.failed for metric in case.metrics for run in metric.runs if run.error is None)
+    return case.failed and not scored_low and _error(case) is not None
 
 
 def never_ran(case: CaseReport) -> bool:
@@ -104,16 +119,12 @@ def never_ran(case: CaseReport) -> bool:
 
 def is_unanswered(case: CaseReport) -> bool:
     """Whether the only error is a missing answer, e.g. because a recording doesn't have the case."""
-    return _error_kinds(case) == {"agent-no-answer"}
+    return set(case.error_kinds) == {"agent-no-answer"}
 
 
 def has_timed_out(case: CaseReport) -> bool:
     """Whether the agent's only error is that it took too long."""
-    return _error_kinds(case) == {"deadline"}
-
-
-def _error_kinds(case: CaseReport) -> set[str]:
-    return {run.error.kind for run in case.runs if run.error is not None and run.error.owner == "agent"}
+    return set(case.error_kinds) == {"deadline"}
 
 
 def has_crashed(case: CaseReport) -> bool:
@@ -121,7 +132,7 @@ def has_crashed(case: CaseReport) -> bool:
     no error: it only ended the run early.
     """
     errors = [run.error for run in case.runs] + [run.error for metric in case.metrics for run in metric.runs]
-    return any(error is not None and error.owner == "agent" and error.kind != "tool-not-recorded" for error in errors)
+    return any(error is not None and error.by_agent and error.kind != "tool-not-recorded" for error in errors)
 
 
 def log_of(error: RunError | None) -> str:
@@ -156,7 +167,7 @@ def _cause(case: CaseReport, agent: str) -> Cause | None:
             file=file,
             line=line,
         )
-    missing = [metric for metric in case.metrics if metric.status == "not_evaluated" and metric.reason is not None]
+    missing = [metric for metric in case.metrics if metric.lacks_result and metric.reason is not None]
     for metric in missing[:1]:
         assert metric.reason is not None
         # An unavailable judge is one cause for all its metrics.
@@ -172,7 +183,7 @@ def _cause(case: CaseReport, agent: str) -> Cause | None:
 def _error(case: CaseReport) -> RunError | None:
     errors = [run.error for run in case.runs if run.error is not None]
     errors += [run.error for metric in case.metrics for run in metric.runs if run.error is not None]
-    blamed = [error for error in errors if error.owner == "agent"]
+    blamed = [error for error in errors if error.by_agent]
     return next(iter([*blamed, *errors]), None)
 
 
@@ -209,6 +220,9 @@ _RANKS: Mapping[Standing, int] = {
 """The order of what needs attention, after what blocks."""
 
 
+_CALM = frozenset[Standing]({"improved", "passed"})
+
+
 class Outcome(CaseOutcome):
     """The same, with what texts say beside it."""
 
@@ -219,23 +233,34 @@ class Outcome(CaseOutcome):
     word: CaseWord
     """Of its most significant metric."""
     trend: Trend
+    is_flaky: bool
+    """Whether it failed in some runs, about as often as on the base branch."""
+    has_failed_there: bool
+    """Whether the base branch's history has it both pass and fail, or it is flaky."""
     as_before: bool
     """Whether it fails on the base branch too, and no less often."""
     always_fails: bool
     """Whether the statistics name it and no run of it passed."""
+    is_calm: bool
+    """Whether it passes, and no more is to be said of it than that it got better."""
     label: str
     """How it compares with the base branch: `metric-worse`, `always-fails`, `sometimes-fails`, its trend or its change;
     with `-suspected` where that may be chance. Empty: not at all, or what happened to it says more."""
 
     @property
+    def is_unjudged(self) -> bool:
+        """Whether its label is that it could not be compared."""
+        return self.label == "unjudged"
+
+    @property
+    def is_flaky_there(self) -> bool:
+        """Whether it also fails sometimes on the base branch."""
+        return self.trend == "flaky"
+
+    @property
     def is_better(self) -> bool:
         """Whether the statistics say so; another pass alone is no evidence."""
         return self.trend == "better"
-
-    @property
-    def is_flaky(self) -> bool:
-        """Whether it failed in some runs, about as often as on the base branch."""
-        return self.trend in _FLAKY
 
 
 _SECTIONS: Mapping[Standing, str] = {
@@ -311,6 +336,25 @@ class Lookups:
         blocking = frozenset(self.report.blocking)
         return {case.case_id: _outcome(case, self, case.case_id in blocking) for case in self.report.cases}
 
+    @cached_property
+    def notable(self) -> frozenset[str]:
+        """Ids of the cases that did not pass, or that differ in anything from the base branch, also of removed ones."""
+        not_passed = (case.case_id for case in self.report.cases if not case.passed)
+        return frozenset((*not_passed, *self.changes, *self.answers, *self.decisions))
+
+    def passes_as_before(self, case: CaseReport) -> bool:
+        """Whether a case passes, and neither the statistics nor its answers say anything else of it.
+
+        That its content or its name is another one does not count, unlike in `notable`.
+        """
+        outcome, change = self.outcomes[case.case_id], self.changes.get(case.case_id)
+        is_news = change is not None and change.change in {"fixed", "added"}
+        return outcome.standing == "passed" and not outcome.trend and not is_news and case.case_id not in self.answers
+
+    def to_look_at(self) -> list[CaseReport]:
+        """The cases that failed, could not be evaluated, or block although they pass: of them a person reads first."""
+        return [case for case in self.report.cases if case.went_wrong or self.outcomes[case.case_id].would_block]
+
     def standing(self, case: CaseReport) -> Standing:
         """What a case is."""
         return self.outcomes[case.case_id].standing
@@ -329,7 +373,7 @@ class Lookups:
     def crashes(self) -> Sequence[Cause]:
         """The errors because of which cases failed."""
         groups = self.groups
-        failed = [case for case in (*groups.worse, *groups.failed, *groups.still) if case.status == "failed"]
+        failed = [case for case in (*groups.worse, *groups.failed, *groups.still) if case.failed]
         return causes(self.report, failed)
 
 
@@ -342,8 +386,7 @@ def shown_word(metric: CaseDecisionReport, decision: DecisionReport) -> CaseWord
     """
     if metric.word == "suspicious" and metric.passed_again:
         return "flaky as before"
-    shows_it = metric.p_value is not None and metric.p_value <= decision.alpha
-    if metric.word != "suspicious" or not shows_it or decision.outcome != "failed":
+    if metric.word != "suspicious" or not decision.is_beyond_chance(metric) or decision.outcome != "failed":
         return metric.word
     return "worse" if metric.head_mean else "broken"
 
@@ -354,8 +397,9 @@ def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> Outcome:
     word = shown_word(metrics[0], report.decision) if metrics and report.decision is not None else "unchanged"
     trend = _trend(word, runs)
     change = comparison.change if comparison is not None else None
-    blocks = would_block and report.gate != "advisory"
-    no_pass = case.status in {"failed", "errored"}
+    blocks = would_block and not report.is_advisory
+    no_pass = case.went_wrong
+    unsteady = trend in _FLAKY or any(metric.flakiness is not None for metric in metrics or ())
     excused = no_pass and not blocks and _is_excused(case, report)
     standing = _standing(case, report, trend, change, would_block=would_block)
     always_fails = metrics is not None and (metrics[0].word == "broken" if runs is None else runs.head_passed == 0)
@@ -378,6 +422,9 @@ def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> Outcome:
         evidence="replayed" if case.replayed else "live",
         word=word,
         trend=trend,
+        is_flaky=trend in _FLAKY,
+        has_failed_there=unsteady,
+        is_calm=standing in _CALM and not would_block and not unsteady,
         as_before=trend in _FLAKY or change == "still_failing",
         always_fails=always_fails,
         label=f"{label}-suspected" if standing == "suspected" else label,
@@ -406,7 +453,7 @@ def _standing(
         return "regression"
     if trend == "suspected regression":
         return "suspected"
-    if case.status == "passed":
+    if case.passed:
         # One good run after a bad one is no improvement: if there are statistics, they decide.
         better = trend == "better" or (report.decision is None and change == "fixed")
         return "improved" if better else "passed"
@@ -430,9 +477,9 @@ def _by_threshold(case: CaseReport, report: RunReport) -> bool:
 
 
 def _is_excused(case: CaseReport, report: RunReport) -> bool:
-    if report.verdict == "passed" or (report.exit_code == 0 and report.has_verdict):
+    if report.passed or (report.exit_code == 0 and report.has_verdict):
         return True
-    return report.verdict == "failed" and bool(report.blocking) and case.status == "failed"
+    return report.failed and bool(report.blocking) and case.failed
 
 
 def _groups(found: Lookups) -> Groups:

@@ -17,7 +17,6 @@ from agent_eval_results import (
     Totals,
 )
 from agent_eval_results.outcome._cases import (
-    NEVER_RAN,
     Groups,
     Lookups,
     behind,
@@ -53,7 +52,7 @@ def headline_of(found: Lookups) -> Reason:
     if not report.has_verdict:
         return Reason.of("part", because=_first(report))
     decision = _decision(found)
-    if report.verdict != "invalid":
+    if not report.is_invalid:
         gone = [] if any(part.code == "cases-gone" for part in decision.data.get("parts", ())) else _gone(found)
         decision.data["beside"] = [*decision.data.get("beside", ()), *_by_rules(report), *gone, *_replayed(report)]
     return decision
@@ -67,18 +66,18 @@ def _decision(found: Lookups) -> Reason:
     report, totals = found.report, found.report.totals
     first = _first(report)
     code = first.code if first is not None else ""
-    if report.verdict == "passed":
+    if report.passed:
         return _passed(found)
-    if report.verdict == "inconclusive" and report.exit_code == 0:
+    if report.is_inconclusive and report.exit_code == 0:
         scored = totals.passed + totals.failed
         return Reason.of("allowed", count=totals.errored, total=totals.cases, passed=scored)
     if code in _WHOLE_CAUSES:
         return Reason.of("by-reason", because=first)
-    if report.verdict == "invalid":
+    if report.is_invalid:
         return _invalid(report)
-    parts = list(failures(found)) if report.verdict == "failed" else []
-    parts += _undecided(found) if report.verdict == "inconclusive" else _unjudged(totals, is_first=not parts)
-    if not parts and report.verdict == "failed" and code == CASES_REMOVED:
+    parts = list(failures(found)) if report.failed else []
+    parts += _undecided(found) if report.is_inconclusive else _unjudged(totals, is_first=not parts)
+    if not parts and report.failed and code == CASES_REMOVED:
         parts = _gone(found)
     more = [*_shared_causes(found), *_quarantined(totals)]
     if _was_not_compared(report) and any(part.code == "fails" for part in parts):
@@ -93,7 +92,7 @@ def _invalid(report: RunReport) -> Reason:
     if (early := next((code for code in _ENDED_EARLY if code in codes), None)) is not None:
         return Reason.of("by-cases", parts=[Reason.of("ended-early", kind=early)])
     nothing = [Reason.of("nothing-run")]
-    if errors := sum(problem.severity == "error" for problem in report.problems):
+    if errors := sum(problem.is_error for problem in report.problems):
         return Reason.of("by-cases", parts=[Reason.of("errors-in-files", count=errors)], beside=nothing)
     return Reason.of("by-reason", because=_first(report), beside=nothing)
 
@@ -104,7 +103,7 @@ def _passed(found: Lookups) -> Reason:
         return Reason.of("by-looser-rules", count=len(rules.only_here), total=totals.cases, base=_branch(report))
     if report.reasons:
         # It passes without any proof that the agent works.
-        wrong = list(failures(found)) if report.gate == "advisory" else []
+        wrong = list(failures(found)) if report.is_advisory else []
         result = behind(report.reasons[0]).get("result") or "failed"
         if wrong and result == "inconclusive":
             wrong = _undecided(found) or wrong
@@ -131,7 +130,7 @@ def _passed(found: Lookups) -> Reason:
 
 def _was_not_compared(report: RunReport) -> bool:
     """Whether the base branch's results were asked for, and there are none."""
-    is_missing = report.baseline is not None and report.baseline.status != "found"
+    is_missing = report.baseline is not None and not report.baseline.found
     return is_missing and (report.comparison is None or not report.comparison.compared)
 
 
@@ -140,8 +139,8 @@ def _beside(found: Lookups) -> Iterator[Reason]:
     totals, groups = found.report.totals, found.groups
     for code, cases in (
         ("fails-there-too", groups.still),
-        ("may-be-regression", [case for case in groups.worse if case.status == "failed"]),
-        ("does-not-block", [case for case in groups.failed if case.status == "failed"]),
+        ("may-be-regression", [case for case in groups.worse if case.failed]),
+        ("does-not-block", [case for case in groups.failed if case.failed]),
     ):
         if cases:
             yield Reason.of(code, count=len(cases), cases=_named(cases, 1))
@@ -172,7 +171,7 @@ def _quarantined(totals: Totals) -> list[Reason]:
 def _undecided(found: Lookups) -> list[Reason]:
     report, groups, errors = found.report, found.groups, found.errors
     parts = _unjudged(report.totals, is_first=True)
-    if errors and all(cause.owner == "provider" for cause in errors):
+    if errors and all(cause.by_provider for cause in errors):
         services = {_FAILED_SERVICES.get(cause.kind, "") for cause in errors}
         codes = {code_of(cause) for cause in errors}
         code = _MISSING.get(codes.pop(), "") if len(codes) == 1 else ""
@@ -188,7 +187,7 @@ def _undecided(found: Lookups) -> list[Reason]:
 def failures(found: Lookups) -> Iterator[Reason]:
     """What fails, the worst first: a reason for each group of cases, of which the first says of how many."""
     report, totals = found.report, found.report.totals
-    dead = [cause for cause in found.crashes if cause.kind in NEVER_RAN]
+    dead = [cause for cause in found.crashes if cause.never_ran]
     several = len({file.agent for file in report.files}) > 1
     for cause in dead:
         agent = shorten(cause.agent, _NAME) if several else ""
@@ -214,7 +213,7 @@ def _failure_groups(found: Lookups, gone: Collection[str]) -> Iterator[Reason]:
     yield from _group("no-longer-answers", silent)
     if suspected:
         decided = report.decision.reasons if report.decision is not None else ()
-        is_joint = not worse and report.verdict == "failed" and any(reason.code in _TOGETHER for reason in decided)
+        is_joint = not worse and report.failed and any(reason.code in _TOGETHER for reason in decided)
         yield Reason.of("suspected", count=len(suspected), cases=_named(suspected), is_joint=is_joint)
     ids = frozenset(report.blocking)
     quiet: list[CaseReport] = [case for case in failed if ids and case.case_id not in ids]
@@ -265,20 +264,20 @@ def _explained(found: Lookups) -> frozenset[str]:
 def failing_ids(groups: Groups) -> frozenset[str]:
     """Ids of the failing cases that ran, but for those that fail on the base branch too."""
     failing = [*groups.worse, *groups.failed]
-    return frozenset(case.case_id for case in failing if case.status == "failed" and not never_ran(case))
+    return frozenset(case.case_id for case in failing if case.failed and not never_ran(case))
 
 
 def _shared_causes(found: Lookups) -> Iterator[Reason]:
     report, failing = found.report, failing_ids(found.groups)
     shared = [number for number, cause in enumerate(report.causes) if not failing.isdisjoint(cause.cases)]
-    if shared and report.verdict == "failed":
+    if shared and report.failed:
         yield Reason.of("shared-causes", shared=shared, count=len(_explained(found)), total=len(failing))
 
 
 def _by_rules(report: RunReport) -> list[Reason]:
     """The number of cases that only the rules of this pull request let pass."""
     rules = report.rule_changes
-    if rules is None or not rules.only_here or (report.verdict == "passed" and rules.decides == "head"):
+    if rules is None or not rules.only_here or (report.passed and rules.decides == "head"):
         return []
     code = "by-stricter-rules" if rules.decides == "base" else "fails-by-their-rules"
     return [Reason.of(code, count=len(rules.only_here), total=report.totals.cases, base=_branch(report))]
@@ -327,7 +326,7 @@ def further_reasons(found: Lookups, headline: Reason) -> list[Reason]:
     report = found.report
     said = report.reasons[: "because" in headline.data]
     kinds = {cause.kind for cause in found.errors}
-    kinds |= {case.reason.code for case in report.cases if case.status == "not_run" and case.reason is not None}
+    kinds |= {case.reason.code for case in report.cases if case.did_not_run and case.reason is not None}
     if kinds or any(map(never_ran, report.cases)):
         kinds.add(NOTHING_SCORED)  # The headline and the causes say that in detail.
     return [

@@ -20,7 +20,7 @@ from agent_eval_results import (
     RunReport,
 )
 from agent_eval_results.data.outcome import Actor
-from agent_eval_results.outcome._cases import NEVER_RAN, Cause, Lookups, behind, change_counts, has_cause
+from agent_eval_results.outcome._cases import Cause, Lookups, behind, change_counts, has_cause
 
 _REFUSED = re.compile(r"[(]HTTP 40[13][)]")
 _NO_LOGIN = re.compile(r"default credentials|DefaultCredentialsError|Google credentials", re.IGNORECASE)
@@ -104,7 +104,7 @@ def can_accept(found: Lookups) -> bool:
     """Whether cases fail by what the agent did, so that it may be the new expectation."""
     failing = [*found.groups.worse, *found.groups.failed]
     lacking = {case.case_id for case in failing if any(run.lost_toolsets for run in case.runs)}
-    return any(case.status == "failed" and not has_cause(case) and case.case_id not in lacking for case in failing)
+    return any(case.failed and not has_cause(case) and case.case_id not in lacking for case in failing)
 
 
 def again_helps(found: Lookups) -> bool:
@@ -117,7 +117,7 @@ def again_helps(found: Lookups) -> bool:
 
 
 def _fix_problems(report: RunReport) -> Reason:
-    errors = [problem for problem in report.problems if problem.severity == "error"]
+    errors = [problem for problem in report.problems if problem.is_error]
     if not errors:
         return Reason.of("run-failed-job")
     place = next((problem for problem in errors if problem.file), errors[0])
@@ -158,7 +158,7 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
 def _about_unjudged(found: Lookups) -> Iterator[Reason]:
     report, errors = found.report, found.errors
     codes = [code_of(cause) for cause in errors for _ in cause.cases]
-    codes += [case.reason.code if case.reason else "" for case in report.cases if case.status == "not_run"]
+    codes += [case.reason.code if case.reason else "" for case in report.cases if case.did_not_run]
     counts = Counter(codes)
     common = max(codes, key=codes.count)
     # A setting to change comes with a new run, which is all that the others need.
@@ -169,7 +169,7 @@ def _about_unjudged(found: Lookups) -> Iterator[Reason]:
     yield from (Reason.of(remedy) for remedy in remedies if remedy)
     if not tapes and not any(remedies):
         yield Reason.of("run-again")
-    if report.is_for_merge and any(cause.kind == common and cause.owner == "provider" for cause in errors):
+    if report.is_for_merge and any(cause.kind == common and cause.by_provider for cause in errors):
         yield Reason.of("not-caused-here")
 
 
@@ -204,7 +204,7 @@ def _failed(found: Lookups) -> Iterator[Reason]:
     if rules is not None and (first in _RESTORE or (rules.only_here and rules.decides == "base")):
         yield Reason.of(_RESTORE.get(first, "meet-rules"))
         return
-    dead = next((cause for cause in found.crashes if cause.kind in NEVER_RAN and cause.cases[0] in failing), None)
+    dead = next((cause for cause in found.crashes if cause.never_ran and cause.cases[0] in failing), None)
     if dead is not None:
         step = _at("follow-hint" if dead.advice else "fix-error", dead.file, dead.line)
         if len(dead.advice) <= _LONGEST_HINT:
@@ -276,7 +276,7 @@ def _passed(found: Lookups) -> Iterator[Reason]:
         removed = rules.removed if rules is not None else []
         is_whole = bool(removed) and all(file.removed == file.base for file in removed)
         yield Reason.of("check-removed", count=count, files=[file.file for file in removed], is_whole=is_whole)
-    elif report.gate == "advisory" and (groups.worse or groups.failed):
+    elif report.is_advisory and (groups.worse or groups.failed):
         yield Reason.of("look-before-merge")
     elif groups.worse:
         yield Reason.of("look-at-suspected", cases=[groups.worse[0].case_id])

@@ -250,7 +250,7 @@ def commit(sha: str | None, links: Links) -> Markup:
 
 def baseline_sentence(baseline: BaselineReport, detail: Detail, links: Links) -> Markup:
     """The sentence about the baseline, in which each commit is linked once; the rest follows in brackets."""
-    available = baseline.status == "found"
+    available = baseline.found
     sentence = prose(detail.shorten_message(baseline.message if available else no_baseline_reason(baseline)))
     for sha in (baseline.commit, baseline.wanted_commit):
         sentence = _with_commit(sentence, known_commit(sha), links)

@@ -89,6 +89,11 @@ class RunError(WireModel):
     waited: Waited | None = Field(default=None, exclude_if=lambda value: value is None)
     """Only of a turn that ran out of time."""
 
+    @property
+    def by_agent(self) -> bool:
+        """Whether the author of the agent has to act; not a provider, and not the gate."""
+        return self.owner == "agent"
+
 
 class Recording(WireModel):
     """One run of one case, complete or until its error."""

@@ -79,7 +79,7 @@ class Proposal:
         return tuple(
             metric.report.name
             for metric in self.prospect.metrics
-            if metric.criterion is None and metric.field in self.fields and metric.report.status == "failed"
+            if metric.criterion is None and metric.field in self.fields and metric.report.failed
         )
 
 
@@ -224,7 +224,7 @@ async def _failing_turns(
         for number, (actual, turn) in enumerate(zip(run.invocations, expected, strict=True))
         if _content(actual, name) != _content(turn, name)
     }
-    if any(metric.criterion is None and metric.report.status == "failed" for metric in concerned):
+    if any(metric.criterion is None and metric.report.failed for metric in concerned):
         return differing  # A judge's score says nothing about single turns.
     failing: set[int] = set()
     for metric in concerned:

@@ -212,7 +212,7 @@ def _fields(case: CaseReport, metrics: Sequence[Metric], only: Collection[str]) 
         metric
         for metric in metrics
         # In the case, or in one of its runs.
-        if metric.report.blocking and "failed" in {metric.report.status, *(run.status for run in metric.report.runs)}
+        if metric.report.blocking and (metric.report.failed or any(run.failed for run in metric.report.runs))
     ]
     offered = {
         metric.field
@@ -221,7 +221,7 @@ def _fields(case: CaseReport, metrics: Sequence[Metric], only: Collection[str]) 
     }
     if not offered:
         names = ", ".join(f"`{metric.report.name}`" for metric in failed) or "no metric of the config"
-        if not failed and case.status == "passed":
+        if not failed and case.passed:
             raise refuse("accept-nothing", case, "passed, so there is nothing to accept.", "Name a case that failed.")
         limited = f" that --only {' '.join(only)} would accept" if only else ""
         raise refuse("accept-nothing", case, f"has no failed expectation{limited}; failed: {names}.", _ELSE)

@@ -41,7 +41,7 @@ def header(proposal: Proposal, number: int, total: int) -> str:
     runs = len(item.runs)
     parts = [f"[{number}/{total}] {safe(item.report.case_id)}"]
     parts += [item.label] if item.label else []
-    parts += ["quarantined"] if item.report.status == "quarantined" else []
+    parts += ["quarantined"] if item.report.is_quarantined else []
     parts += [f"{proposal.alike} of {runs} runs alike" if runs > 1 else f"run {proposal.run.run + 1}"]
     return " · ".join(parts)
 

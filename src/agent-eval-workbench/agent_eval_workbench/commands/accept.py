@@ -12,6 +12,7 @@ from agent_eval.commands.start import log_problems, log_start_directory, setting
 from agent_eval.commands.stored_run import select_cases, split_words
 from agent_eval_results import CaseReport, RunReport
 from agent_eval_results.data.conversations import conversation_of, telling_first
+from agent_eval_results.outcome import Lookups
 from agent_eval_results.report.renderers import RunView, case_text
 from agent_eval_results.report.views import visible
 from agent_eval_scoring.core.problem import has_error
@@ -107,14 +108,8 @@ def _accept(
 
 
 def _not_passed(report: RunReport) -> list[CaseReport]:
-    blocking = set(report.blocking)
-    return [
-        case
-        for case in report.cases
-        if case.status in {"failed", "errored"}
-        or case.case_id in blocking
-        or (case.status == "quarantined" and case.reason is not None and case.reason.data.get("result") == "failed")
-    ]
+    bad = {case.case_id for case in Lookups(report=report).to_look_at()}
+    return [case for case in report.cases if case.case_id in bad or case.had_in_quarantine("failed")]
 
 
 def _named(words: Sequence[str], report: RunReport) -> set[str]:
@@ -199,7 +194,7 @@ def _write(decisions: Decisions, offer: Offer, stored: StoredResults, tree: Work
 
 def _next_steps(written: Sequence[Proposal], stored: StoredResults) -> Iterable[str]:
     yield _AFTERWARDS
-    quarantined = [p.prospect.report.eval_id for p in written if p.prospect.report.status == "quarantined"]
+    quarantined = [p.prospect.report.eval_id for p in written if p.prospect.report.is_quarantined]
     if quarantined:
         yield harmless(f"Remove from [[quarantine]] in agent-eval.toml: {', '.join(quarantined)}")
     judged = [proposal for proposal in written if proposal.judged]

@@ -96,7 +96,7 @@ def _case(run: ExportedRun, app: str) -> AdkCaseResult:
     actual = [_actual(turn) for turn in turns]
     scores: dict[int, list[AdkMetricResult]] = {}
     for score in turn_scores(run):
-        if score.turn is not None and score.status != "informational":
+        if score.turn is not None and not score.run_score.only_measures:
             scores.setdefault(score.turn, []).append(_metric(score.metric, score.score, score.status))
     return AdkCaseResult(
         eval_set_id=run.case.eval_set_id,
@@ -104,9 +104,7 @@ def _case(run: ExportedRun, app: str) -> AdkCaseResult:
         final_eval_status=_STATUS.get(run.result.status, AdkStatus.NOT_EVALUATED),
         # Versions before the status "informational" existed could not read a result that has one (1.39.1).
         overall_eval_metric_results=[
-            _metric(metric, score.score, score.status)
-            for metric, score in run.scores()
-            if score.status != "informational"
+            _metric(metric, score.score, score.status) for metric, score in run.scores() if not score.only_measures
         ],
         eval_metric_result_per_invocation=[
             AdkTurnResult(

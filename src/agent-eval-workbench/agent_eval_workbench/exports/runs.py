@@ -127,7 +127,7 @@ def turn_scores(run: ExportedRun) -> Iterator[TurnScore]:
         by_turn: list[float | None] = score.turn_scores
         if not by_turn and run.result.turns == 1:
             by_turn = [score.score]
-        if score.status == "not_evaluated" or not by_turn:
+        if score.lacks_result or not by_turn:
             text = reason or "\n".join(f"turn {turn + 1}: {why}" for turn, why in evidence.items() if why)
             yield TurnScore(
                 metric=metric, run_score=score, turn=None, score=score.score, status=score.status, explanation=text

@@ -245,7 +245,7 @@ def _judged(report: RunReport) -> Iterator[_Judged]:
             if not got_worse or not _is_subjective(metric.name):
                 continue
             for score in metric.runs:
-                if score.status == "failed":
+                if score.failed:
                     criteria.setdefault(score.run, []).extend(_criterion_keys(metric.name, score))
         runs = [run for piece in pieces for run in piece.runs if run.is_judged]
         scores: dict[int, dict[str, set[str]]] = {}
@@ -255,7 +255,7 @@ def _judged(report: RunReport) -> Iterator[_Judged]:
                     scores.setdefault(score.run, {}).setdefault(score.status, set()).add(_looks_at(metric.name))
         yield _Judged(
             case_id=case.case_id,
-            passed=case.status == "passed",
+            passed=case.passed,
             agent=agents.get(case.file, ""),
             statuses={run.run: run.status for run in runs},
             criteria=criteria,
@@ -348,7 +348,7 @@ def _sides(recordings: Iterable[Recording], agent: str, tools: set[str]) -> list
     sides = []
     for recording in islice(recordings, _MOST_RUNS):
         tools |= tools_of(recording)
-        if recording.error is None or recording.error.owner == "agent":
+        if recording.error is None or recording.error.by_agent:
             sides.append(side_of_run(recording, agent, tools))
     return sides
 

@@ -105,7 +105,7 @@ class MetricTable:
         row.cases += 1
         row.head += head.score
         row.base += base.score
-        if case.status == old.status == "passed" and head.threshold is not None:
+        if case.passed and old.passed and head.threshold is not None:
             drop = head.score - base.score if head.direction == "lower" else base.score - head.score
             if drop > _SAME:
                 self._dropped.append((drop, case, head, base.score))

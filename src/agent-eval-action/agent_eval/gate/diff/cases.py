@@ -44,7 +44,7 @@ def compare(
         cases=[listed[id(case)] for case in head.cases if id(case) in listed]
         + [_alone(case, "removed", base=case) for case in pairing.removed],
         compared=len(compared),
-        unchanged=sum(case.status == old.status == "passed" for case, old in pairing.pairs),
+        unchanged=sum(case.passed and old.passed for case, old in pairing.pairs),
         metrics=table.rows(),
         pass_rate=_pass_rate(counted, means),
         duration=_over(counted, lambda case: _mean(run.duration for run in _good(case) if not run.replayed)),
@@ -120,11 +120,11 @@ def _change(
     if base.status in _NO_RESULT:
         return "unjudged", results.Reason.of("no-result", result=base.status, side="base")
     if head.status == base.status:
-        return (None if head.status == "passed" else "still_failing"), None
-    failing = head if head.status == "failed" else base
+        return (None if head.passed else "still_failing"), None
+    failing = head if head.failed else base
     culprits = _culprits(failing)
     foreign = [name for name in culprits if fates.get(name, "gone") != "comparable"]
-    if failing is head and (_crashed(head) or not culprits or len(foreign) < len(culprits)):
+    if failing is head and (head.error_kinds or not culprits or len(foreign) < len(culprits)):
         return "newly_failing", None
     if not foreign:
         return "fixed", None
@@ -136,12 +136,8 @@ def _change(
 def _culprits(case: results.CaseReport) -> list[str]:
     """The metrics that make a case fail: those below their threshold, otherwise those that failed in any run."""
     gating = [metric for metric in case.metrics if metric.threshold is not None and metric.blocking]
-    below = [metric.name for metric in gating if metric.status == "failed"]
-    return below or [metric.name for metric in gating if any(run.status == "failed" for run in metric.runs)]
-
-
-def _crashed(case: results.CaseReport) -> bool:
-    return any(run.error is not None and run.error.owner == "agent" for run in case.runs)
+    below = [metric.name for metric in gating if metric.failed]
+    return below or [metric.name for metric in gating if any(run.failed for run in metric.runs)]
 
 
 def _metrics(
@@ -168,8 +164,8 @@ def _metrics(
 def _pass_rate(pairs: Sequence[Pair], means: StoredMeans) -> results.Delta:
     if not pairs:
         return results.Delta()
-    head = sum(case.status == "passed" for case, _ in pairs)
-    base = sum(means.passes.get(case.case_id, float(case.status == "passed")) for _, case in pairs)
+    head = sum(case.passed for case, _ in pairs)
+    base = sum(means.passes.get(case.case_id, float(case.passed)) for _, case in pairs)
     return results.Delta(head=head / len(pairs), base=base / len(pairs))
 
 

@@ -216,9 +216,7 @@ def gather(
 
 def _has_errors(base: results.HistoryReport, base_runs: Iterable[results.CaseReport]) -> bool:
     """Whether any run of the base branch ended with an error of the agent."""
-    return any(results.BROKE in case.outcomes for case in base.cases) or any(
-        _broke(run) for case in base_runs for run in case.runs
-    )
+    return any(results.BROKE in case.outcomes for case in base.cases) or any(case.error_kinds for case in base_runs)
 
 
 def _retrial(
@@ -227,13 +225,13 @@ def _retrial(
     """The kind of retrial that a failure needs before it blocks; None if there is none or the comparison decides."""
     if never_started(case):
         return None
-    if case.status == "quarantined":
+    if case.is_quarantined:
         outcomes = [run.outcome for run in rescored(base, pair.history, pair.rules)] if pair is not None else []
-        all_failed = all(run.status == "failed" for run in case.runs)
+        all_failed = all(run.failed for run in case.runs)
         return "quarantined" if all_failed and 2 * outcomes.count(results.PASSED) > len(outcomes) else None
-    if case.status != "failed":
+    if not case.failed:
         return None
-    failed = [metric for metric in case.metrics if metric.blocking and metric.status in {"failed", "not_evaluated"}]
+    failed = case.failing_metrics
     if case.replayed:  # It would fail again; but a judge may err.
         is_judged = bool(failed) and all(metric.judge for metric in failed)
         return "case" if is_judged and not case.failed_when_recorded else None
@@ -241,18 +239,14 @@ def _retrial(
     # No comparison can tell whether it is new, so it has to fail again to block.
     if pair is None or not set(failing).isdisjoint(pair.missing):
         return "case"
-    return "error" if any(map(_broke, case.runs)) else None
-
-
-def _broke(run: results.RunResult) -> bool:
-    return run.error is not None and run.error.owner == "agent"
+    return "error" if case.error_kinds else None
 
 
 def _failures(parts: Iterable[results.CaseReport], kind: Literal["case", "error", "quarantined"]) -> Iterator[bool]:
     """Whether each additional run with a result failed again, or for an error, raised an error again."""
     for run in sorted((run for part in parts for run in part.runs), key=lambda run: run.run):
-        if _broke(run) or (run.error is None and run.is_judged):
-            yield _broke(run) if kind == "error" else run.status != "passed"
+        if run.broke or (run.error is None and run.is_judged):
+            yield run.broke if kind == "error" else not run.passed
 
 
 def _general(policy: Policy) -> CaseEntries:

@@ -39,7 +39,7 @@ def apply_policy(cases: Sequence[CaseReport], policy: Policy, *, min_pass_rate: 
     for case in cases:
         rescored = _judged(case, reader, min_pass_rate) if policy.entries else case
         entry = reader.quarantine(case.file, case.eval_id) if policy.quarantine else None
-        result.append(_quarantined(rescored, entry) if entry is not None and rescored.status != "not_run" else rescored)
+        result.append(_quarantined(rescored, entry) if entry is not None and not rescored.did_not_run else rescored)
     return result
 
 
@@ -99,14 +99,14 @@ def _run_score(run: RunScore, metric: MetricReport) -> RunScore:
 
 def _status(run: RunScore, metric: MetricReport) -> MetricStatus:
     if metric.threshold is None:
-        return "not_evaluated" if run.status == "not_evaluated" else "informational"
+        return "not_evaluated" if run.lacks_result else "informational"
     if run.score is None:
         return "not_evaluated"
     return "passed" if reaches(run.score, metric) else "failed"
 
 
 def _run(run: RunResult, metrics: Iterable[MetricReport]) -> RunResult:
-    if run.status == "not_run":
+    if run.did_not_run:
         return run
     scores = [score for metric in metrics if metric.blocking for score in metric.runs if score.run == run.run]
     return run.changed(status=status_of_run(run.error, scores))
@@ -128,13 +128,13 @@ def fails_alone(case: CaseReport, policy: Policy, *, min_pass_rate: float) -> bo
     """Whether a case fails a gate that thresholds decide: by the policy, unless it only informs or is quarantined."""
     [judged] = apply_policy([case], policy, min_pass_rate=min_pass_rate)
     reader = PolicyReader(policy)
-    return judged.status == "failed" and reader.blocks(reader.of_case(case.file, case.eval_id))
+    return judged.failed and reader.blocks(reader.of_case(case.file, case.eval_id))
 
 
 def quarantine_notes(cases: Sequence[CaseReport]) -> list[Reason]:
     """A note about the quarantined cases, and how many of them failed; empty if there are none."""
-    quarantined = [case for case in cases if case.status == "quarantined"]
-    failed = sum(case.reason is not None and case.reason.data.get("result") == "failed" for case in quarantined)
+    quarantined = [case for case in cases if case.is_quarantined]
+    failed = sum(case.had_in_quarantine("failed") for case in quarantined)
     if not quarantined:
         return []
     return [Reason.of(QUARANTINED, phrase="quarantined-cases", count=failed, total=len(quarantined))]

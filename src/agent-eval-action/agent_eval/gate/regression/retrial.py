@@ -70,7 +70,7 @@ def is_constant_error(parts: Iterable[CaseReport]) -> bool:
     """
     errors = []
     for run in (run for part in parts for run in part.runs):
-        if run.error is not None and run.error.owner == "agent":
+        if run.error is not None and run.error.by_agent:
             errors.append((run.error.kind, _VARIABLE.sub("#", run.error.message)))
         elif run.error is None and run.is_judged:
             return False

@@ -180,7 +180,7 @@ def part_verdict(shard: ShardReport, report: RunReport) -> Verdict:
 
     unjudged = unjudged_runs(report.cases)
     runs = sum(len(case.runs) for case in report.cases)
-    without_tools = sum(run.status == "errored" and _owner(run) == "gate" for case in report.cases for run in case.runs)
+    without_tools = sum(run.errored and _owner(run) == "gate" for case in report.cases for run in case.runs)
     reason = Reason.of(
         "part",
         part=shard.index,

@@ -256,7 +256,7 @@ def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[
         if report.shard is None:
             others += 1
             continue
-        if report.verdict == "invalid":  # It ended before it had results, e.g. because its disk was full.
+        if report.is_invalid:  # It ended before it had results, e.g. because its disk was full.
             problems.append(_ended(report, report.shard, file))
             continue
         for case in report.cases:  # It is made again for all cases, and takes memory.
@@ -283,7 +283,7 @@ def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[
 
 
 def _ended(report: RunReport, shard: ShardReport, name: str) -> Problem:
-    why = next((problem for problem in report.problems if problem.severity == "error"), None)
+    why = next((problem for problem in report.problems if problem.is_error), None)
     return Problem(
         severity=Severity.WARNING,
         code="shard-unreadable",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_eval_results import CaseComparison, CaseHistory, CaseReport, HistoryReport
@@ -25,9 +25,18 @@ _USER = 2_000
 """Characters of the user's messages in the index, for search."""
 
 
-def page_word(word: CaseWord) -> str:
+_WORDS: Mapping[str, str] = {"broken": "regression", "suspicious": "suspected regression"}
+_WORDS_OF: Mapping[str, Mapping[str, str]] = {"regression": {**_WORDS, "suspicious": "regression"}}
+"""By standing: what blocks by itself, e.g. by an error, is a regression for the headline and the list, too."""
+_CHANGES: Mapping[str, str] = {
+    "changed": "The case itself differs from {}, so its scores say nothing about the agent.",
+    "added": "The case does not exist on {}.",
+}
+
+
+def page_word(word: CaseWord, words: Mapping[str, str] = _WORDS) -> str:
     """A word of the statistics as the page shows it and finds it."""
-    return {"broken": "regression", "suspicious": "suspected regression"}.get(word, word)
+    return words.get(word, word)
 
 
 class PageCase:
@@ -113,17 +122,15 @@ class PageCase:
         notes = []
         change = self.facts.change(case.case_id)
         notes += [f"{note}." for note in answered_notes(case)]
-        if case.status == "quarantined":
+        if case.is_quarantined:
             notes.append(case.reason.message if case.reason else "The case is in quarantine: it can't fail the gate.")
         if change is not None and change.renamed_from is not None:
             notes.append(f"On {branch} the case is called {change.renamed_from}.")
-        if change is not None and change.change == "changed":
-            notes.append(f"The case itself differs from {branch}, so its scores say nothing about the agent.")
-        if change is not None and change.change == "added":
-            notes.append(f"The case does not exist on {branch}.")
+        if change is not None and change.change in _CHANGES:
+            notes.append(_CHANGES[change.change].format(branch))
         if change is not None and change.note:
             notes.append(change.note.message)
-        if case.status == "passed":
+        if case.passed:
             notes += [f"{line[0].upper()}{line[1:]}. The mean over the turns decides." for line in low_turns(case)]
         if self.eval_case is not None and self.expected is None:
             notes.append("A simulated user leads the conversation: nothing is expected turn by turn.")
@@ -141,19 +148,17 @@ class PageCase:
         decision = self.facts.report.decision
         if decision is None:
             return []
-        is_regression = self.facts.view.standing(self.case) == "regression"
+        words = _WORDS_OF.get(self.facts.view.standing(self.case), _WORDS)
         return [
             {
                 "metric": shown(item.metric, _NAME),
-                # What blocks by itself, e.g. by an error, is a regression for the headline and the list, too.
-                "word": page_word("broken" if is_regression and word == "suspicious" else word),
+                "word": page_word(shown_word(item, decision), words),
                 "evidence": shown(item.evidence, _LINE),
                 "would_decide": shown(item.would_decide, _LINE) or None,
                 # A larger one is no evidence of what the word says.
-                "p_value": number(p_value) if p_value is not None and p_value <= decision.alpha else None,
+                "p_value": number(item.p_value) if decision.is_beyond_chance(item) else None,
             }
             for item in self.facts.view.decisions.get(self.case.case_id, ())
-            for p_value, word in [(item.p_value, shown_word(item, decision))]
         ]
 
     def _expected(self, detail: CaseDetail) -> list[dict[str, Any]] | None:
@@ -175,8 +180,8 @@ class PageCase:
         if any(run.recording is not None for run in self.runs.base):
             return None
         change = self.facts.change(self.case.case_id)
-        if change is not None and change.change == "added":
-            return f"The case does not exist on {branch}."
+        if change is not None and change.is_new:
+            return _CHANGES["added"].format(branch)
         return shown(self.facts.source.base_note, _LINE) or f"No run of {branch} is recorded for this case."
 
     def _history(self) -> dict[str, Any] | None:

@@ -12,7 +12,6 @@ from agent_eval_results.report.html._packing import dumped, shown
 from agent_eval_results.report.html._source import CaseDetail, Facts
 from agent_eval_results.report.views import causes as errors
 from agent_eval_results.report.views import reproduce
-from agent_eval_results.report.views.digest import with_status
 from agent_eval_scoring.core.invocation import tool_calls
 from agent_eval_scoring.core.text import plural
 
@@ -27,7 +26,7 @@ class Causes:
         self._facts = facts
         self._causes = facts.report.causes[:_MOST]
         explained = {case_id for cause in self._causes for case_id in cause.cases}
-        groups = errors(facts.report, with_status(facts.report, "errored"))
+        groups = errors(facts.report, [case for case in facts.report.cases if case.errored])
         self._errors = [group for group in groups if len(group.cases) > 1 and group.cases[0].case_id not in explained][
             :_MOST
         ]
@@ -80,7 +79,7 @@ class Causes:
                     "base_name": "",
                     "command": self._command([case.case_id for case in group.cases]),
                     "example": {"case": shown(group.cases[0].case_id, _LINE), "run": None, "turn": None},
-                    "agent": group.owner == "agent",
+                    "agent": group.by_agent,
                 }
             )
         return data

@@ -30,7 +30,7 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
     """
     report = facts.report
     notices = [*report.notices, *coverage_lines(report), *facts.source.notices()]
-    notices += [_note(problem) for problem in report.problems if problem.severity == "notice"][:_MOST_PROBLEMS]
+    notices += [_note(problem) for problem in report.problems if problem.is_notice][:_MOST_PROBLEMS]
     if ignored:
         verb = "belongs" if ignored == 1 else "belong"
         notices.append(
@@ -44,7 +44,7 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
         "reasons": [shown(line, _LINE) for line in other_reasons(facts.view, _LINE)],
         "next": _next(facts),
         "next_label": shown(next_label(facts.view), _LINE),
-        "problems": [_problem(problem) for problem in report.problems if problem.severity != "notice"][:_MOST_PROBLEMS],
+        "problems": [_problem(problem) for problem in report.problems if not problem.is_notice][:_MOST_PROBLEMS],
         "warnings": [shown(warning, _LINE) for warning in report.warnings],
         "notices": [shown(notice, _LINE) for notice in notices],
         "baseline": _baseline(facts),
@@ -58,7 +58,7 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
 def decided_by(facts: Facts) -> str:
     """Which rule decided the verdict."""
     report, branch = facts.report, facts.view.branch
-    if report.verdict == "invalid":
+    if report.is_invalid:
         return "Nothing was run."
     sentences = {
         "thresholds": "The thresholds decide.",
@@ -117,7 +117,7 @@ def _baseline(facts: Facts) -> dict[str, Any] | None:
     baseline, links = facts.report.baseline, facts.source.links
     if baseline is None:
         return None
-    if baseline.status != "found":
+    if not baseline.found:
         return {"sentence": shown(no_baseline_reason(baseline), _LINE), "url": None, "name": ""}
     commit = known_commit(baseline.commit)
     return {
@@ -171,8 +171,8 @@ def counts(facts: Facts) -> dict[str, int]:
         "not_run": totals.not_run,
         "quarantined": totals.quarantined,
         "newly_failing": changes["newly_failing"],
-        "fixed": sum(outcome.trend == "better" for outcome in outcomes),
-        "suspected": sum(outcome.standing == "suspected" for outcome in outcomes),
+        "fixed": sum(outcome.is_better for outcome in outcomes),
+        "suspected": facts.view.outcome.standings.get("suspected", 0),
         "blocking": sum(outcome.blocks for outcome in outcomes),
         "flaky": sum(outcome.is_flaky for outcome in outcomes),
     }

@@ -158,7 +158,7 @@ class Index:
     def _group(self, case: CaseReport) -> int:
         """The part of the list: the number of its cause; then, without one, what needs attention and what doesn't."""
         number = self._causes.number(case.case_id)
-        calm = self.facts.view.outcomes[case.case_id].rank > _CALM and "flaky" not in tags_of(self.facts, case)
+        calm = self.facts.view.outcomes[case.case_id].is_calm
         return number if number is not None else self._causes.count + calm
 
     def _append(self, row: dict[str, Any], attention: int) -> None:
@@ -176,7 +176,7 @@ class Index:
         }
 
     def _why(self, case: CaseReport, detail: CaseDetail) -> str:
-        if case.status == "passed":
+        if case.passed:
             other = changed_note(self.facts.view.answers.get(case.case_id)) if detail.words else ""
             return shown("; ".join(filter(None, [other, *low_turns(case)[:1]])), _LINE)
         if not detail.words:
@@ -195,7 +195,7 @@ COLUMNS = (
 )
 """The columns of `cases`; `rank` follows when all cases are known."""
 
-_CALM, _REMOVED = 7, 12
+_REMOVED = 12
 _NO_BASE: dict[str, int] = {"base_passed": 0, "base_runs": 0}
 
 
@@ -210,10 +210,9 @@ def tags_of(facts: Facts, case: CaseReport) -> list[str]:
     """Tags for search and filters, in a fixed order. A standing is a tag if it has the name of one."""
     change = facts.change(case.case_id)
     outcome = facts.view.outcomes[case.case_id]
-    flaky = any(item.flakiness is not None for item in facts.view.decisions.get(case.case_id, ()))
     more = {
         "blocking": outcome.blocks,
-        "flaky": outcome.is_flaky or flaky,
+        "flaky": outcome.has_failed_there,
         "fixed": outcome.is_better,  # By the statistics: passing once more is no evidence.
         "changed_answer": case.case_id in facts.view.answers,
         "renamed": change is not None and change.renamed_from is not None,
@@ -318,7 +317,7 @@ def _branch(facts: Facts) -> str:
 def _head(facts: Facts) -> dict[str, Any] | None:
     """This run, if it is not recorded itself."""
     report = facts.report
-    if report.history is not None or report.verdict == "invalid" or not report.cases:
+    if report.history is not None or report.is_invalid or not report.cases:
         return None
     origin = report.origin
     record = HistoryRecord(

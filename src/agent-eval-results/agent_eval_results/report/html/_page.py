@@ -79,7 +79,9 @@ def first_step(facts: Facts, head: _Head, steps: Sequence[Plan], limit: int) -> 
     It is estimated from pages of some cases, as if all were like them. What exceeds the limit nevertheless is tried at
     the next step.
     """
-    cases = sorted(facts.report.cases, key=facts.needs_attention)  # So that both kinds have their share.
+    cases = sorted(
+        facts.report.cases, key=lambda case: not facts.view.passes_as_before(case)
+    )  # So that both kinds have their share.
     if len(cases) < 2 * _SAMPLE:
         return 0
 
@@ -133,11 +135,11 @@ def _block(cases: Sequence[bytes]) -> bytes:
 def _cases(facts: Facts, step: Plan, index: Index) -> Iterator[tuple[bytes, Callable[[int], None]]]:
     """Each case as JSON, and what adds its row to the index once its block is known."""
     for case in facts.report.cases:
-        detail = step.detail(quiet=not facts.needs_attention(case))
+        detail = step.detail(quiet=facts.view.passes_as_before(case))
         page_case = PageCase(facts, case, detail)
         yield dumped(page_case.block()), functools.partial(index.add, page_case)
     for change in facts.report.comparison.cases if facts.report.comparison is not None else ():
-        if change.change == "removed":
+        if change.is_gone:
             removed = RemovedCase(facts, change)
             block = removed.block(step.others)
             if block is None:

@@ -101,7 +101,7 @@ class CaseRuns:
         excerpt = self.case.conversation
         if excerpt is not None and run.side in {"head", "confirm"} and excerpt.run == run.result.run:
             return {"turns": excerpt_turns(excerpt), "left_out": _SHORTENED}
-        return {"turns": [], "left_out": None if run.result.status == "not_run" else _NOT_RECORDED}
+        return {"turns": [], "left_out": None if run.result.did_not_run else _NOT_RECORDED}
 
 
 def base_runs(facts: Facts, base_id: str) -> Iterator[PageRun]:

@@ -184,13 +184,6 @@ class Facts:
         history = self.case_histories.get(case.case_id)
         return history if history is not None and history.fingerprint == case.fingerprint else None
 
-    def needs_attention(self, case: CaseReport) -> bool:
-        """Whether a case did not pass, or differs from the base branch."""
-        change, outcome = self.change(case.case_id), self.view.outcomes[case.case_id]
-        is_new = change is not None and change.change in {"fixed", "added"}
-        is_other = case.case_id in self.view.answers
-        return outcome.standing != "passed" or outcome.trend != "" or is_new or is_other
-
 
 def _by_id(parts: Iterable[CaseReport]) -> dict[str, list[CaseReport]]:
     by_id: dict[str, list[CaseReport]] = {}

@@ -82,7 +82,7 @@ def _cases(facts: Facts, detail: CaseDetail) -> Markup:
             return case.reason.code if case.reason is not None else ""
         return first_difference(case)
 
-    cases = [case for case in facts.report.cases if facts.needs_attention(case)]
+    cases = [case for case in facts.report.cases if not facts.view.passes_as_before(case)]
     cases.sort(key=lambda case: facts.view.outcomes[case.case_id].rank)
     rows = [(_state(case), case_name(case), location(case.file, case.line), why(case)) for case in cases[:_MOST]]
     table = _table("Cases that need attention", ("status", "case", "file", "why"), rows)

@@ -79,7 +79,7 @@ def headline(view: View, *, brief: bool = False) -> str:
     made, say = view.outcome.headline, partial(_clause, view, brief)
     sentence = say(made)
     for clause in made.data.get("beside", ()):
-        but = clause.code == "cases-gone" and view.report.verdict == "passed"
+        but = clause.code == "cases-gone" and view.report.passed
         sentence += f"{', but' if but else ';'} {say(clause)}"
     return sentence
 
@@ -115,7 +115,7 @@ def _by_cases(view: View, parts: Sequence[str]) -> str:
 
 
 def _by_reason(view: View, because: str, parts: Sequence[str]) -> str:
-    if view.report.verdict == "passed" and not view.report.is_for_merge:
+    if view.report.passed and not view.report.is_for_merge:
         return because
     return _by_cases(view, [_inside(because), *parts])
 
@@ -124,7 +124,7 @@ def _advised(view: View, parts: Sequence[str], result: str) -> str:
     """What a gate that is not advisory would have said about failing cases."""
     if view.report.is_for_merge:
         return f"{_lead(view.report)}, since `gate` is `advisory`: {', '.join(parts)}"
-    lead = "Would fail" if result == "failed" else VERDICTS["inconclusive"].words
+    lead = {"failed": "Would fail"}.get(result, VERDICTS["inconclusive"].words)
     return f"{lead}: {', '.join(parts)}; exit 0 because `gate` is `advisory`"
 
 
@@ -269,7 +269,7 @@ def case_names(view: View, cases: Sequence[str]) -> str:
 
 def headline_status(report: RunReport) -> str:
     """What the symbol before the headline shows: the verdict, or `warning` for a run that passed with reservations."""
-    if report.verdict != "passed":
+    if not report.passed:
         return report.verdict
     changes = report.rule_changes
     loosened = changes is not None and (changes.only_here or changes.removed or changes.replaced)

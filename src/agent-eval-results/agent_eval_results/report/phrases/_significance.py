@@ -50,7 +50,7 @@ def change_label(case: CaseReport, view: View) -> tuple[str, str]:
     label = words.format(base=view.branch, metric=decided[0].metric if decided else "")
     if outcome.label and outcome.trend:
         return label, case_evidence(case.case_id, view)
-    note = comparison.note if comparison is not None and outcome.label == comparison.change == "unjudged" else None
+    note = comparison.note if comparison is not None and outcome.is_unjudged else None
     return label, note.message if note is not None else ""
 
 
@@ -72,7 +72,7 @@ def case_evidence(case_id: str, view: View) -> str:
     """The numbers of a case that the statistics name, e.g. `0 of 6 runs passed, on main 10 of 10 runs`."""
     first = view.decisions[case_id][0]
     numbers = _evidence(first, view)
-    if view.outcomes[case_id].trend == "flaky" and first.flakiness is not None:
+    if view.outcomes[case_id].is_flaky_there and first.flakiness is not None:
         return f"{numbers}; {_history(first.flakiness, view.branch)}"
     return numbers
 
@@ -85,7 +85,7 @@ def why_not_passed(case: CaseReport, view: View) -> str:
 
 def case_difference(case: CaseReport, view: View) -> str:
     """What is different about a failing case, or about one that passes with a score that got worse."""
-    if case.status == "passed" and case.case_id in view.decisions:
+    if case.passed and case.case_id in view.decisions:
         return case_evidence(case.case_id, view)
     return first_difference(case)
 
@@ -95,7 +95,7 @@ def case_details(view: View) -> list[tuple[CaseReport, list[str]]]:
     return [
         (case, [_line(metric, view) for metric in metrics])
         for case in view.report.cases
-        if (metrics := [metric for metric in view.decisions.get(case.case_id, ()) if metric.word != "unchanged"])
+        if (metrics := [metric for metric in view.decisions.get(case.case_id, ()) if metric.is_notable])
     ]
 
 
@@ -116,7 +116,7 @@ def _line(metric: CaseDecisionReport, view: View) -> str:
     parts, decision = [_evidence(metric, view)], view.report.decision
     if metric.flakiness is not None:
         parts.append(_history(metric.flakiness, view.branch))
-    if metric.p_value is not None and decision is not None and metric.p_value <= decision.alpha:
+    if metric.p_value is not None and decision is not None and decision.is_beyond_chance(metric):
         parts.append(f"chance alone does this to at most {_share(max(metric.p_value, 0.0001))} of unchanged cases")
     if metric.would_decide:
         parts.append(metric.would_decide)

@@ -179,8 +179,11 @@ def quarantined_cases(total: int, count: int) -> str:
     return f"{total:,} quarantined cases, {f'{count:,}' if count else 'none'} of which failed; they don't block"
 
 
+_WOULD: Mapping[str, str] = {"failed": "fail"}
+
+
 def would_be(result: str, because: str) -> str:
-    return f"Would {'fail' if result == 'failed' else f'be {result}'}: {because}"
+    return f"Would {_WOULD.get(result, f'be {result}')}: {because}"
 
 
 def advisory(because: str) -> str:

@@ -113,10 +113,6 @@ def _row(row: digest.MetricRow, compared: MetricComparison | None) -> DeltaRow:
     )
 
 
-LISTED_APART = frozenset({"errored", "not_run", "quarantined"})
-"""Statuses of cases that every text lists with a reason anyway."""
-
-
 def other_changes(comparison: ComparisonReport) -> list[tuple[str, list[str]]]:
     """Cases that are not the same as on the base branch, by kind: a title and the names."""
     names: dict[Change, list[str]] = {}
@@ -126,7 +122,7 @@ def other_changes(comparison: ComparisonReport) -> list[tuple[str, list[str]]]:
             renamed.append(f"{case.renamed_from} → {digest.case_path(case)}")
         elif case.change in {"added", "removed", "changed"}:
             names.setdefault(case.change, []).append(digest.case_path(case))
-        elif case.change == "unjudged" and case.head not in LISTED_APART:
+        elif case.lacks_comparison:
             names.setdefault(case.change, []).append(
                 f"{digest.case_path(case)}: {case.note.message}" if case.note else digest.case_path(case)
             )

@@ -117,7 +117,7 @@ def _why_removal_blocks(rules: RuleChangesReport, base: str) -> str:
 
 def _acceptance_matters(report: RunReport, rules: RuleChangesReport) -> bool:
     """Whether the result could be another one if the rules of the pull request decided."""
-    if report.verdict == "passed" and report.gate != "advisory":
+    if report.passed and not report.is_advisory:
         return False
     if rules.removal == "blocked":
         return True

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_eval_results import CaseReport, ConversationReport, MetricReport, RunError, RunResult, RunScore
-from agent_eval_results.data.report import JudgeVerdict
+from agent_eval_results.data.judgements import JudgeVerdict
 from agent_eval_results.report import views
 from agent_eval_results.report.phrases import STATUSES
 from agent_eval_results.report.renderers._styling import mark, plain, printed, styled
@@ -86,7 +86,7 @@ def _blocks(view: RunView) -> Iterator[RenderableType]:
 
 
 def _metric_line(metric: MetricReport) -> RenderableType:
-    if metric.status == "informational":
+    if metric.only_measures:
         return styled("  · ", (f"{metric.name} {views.measurement_text(metric.name, metric.score)}", "dim"))
     sign, style = {"passed": ("✓", "green"), "failed": ("✗", "red")}.get(metric.status, ("!", "yellow"))
     needs = views.threshold_text(metric.threshold, at_most=metric.direction == "lower")
@@ -222,6 +222,6 @@ def _votes(metric: MetricReport, score: RunScore) -> Iterator[RenderableType]:
 def _verdict(said: JudgeVerdict) -> str:
     about = "conversation" if said.turn is None else f"turn {said.turn + 1}"
     subject = f" · {said.subject}" if said.subject else ""
-    agreeing = sum(vote.verdict == said.verdict for vote in said.votes)
-    tally = f" ({agreeing}:{len(said.votes) - agreeing}{', close' * said.close})" if len(said.votes) > 1 else ""
+    others = len(said.votes) - said.agreeing
+    tally = f" ({said.agreeing}:{others}{', close' * said.close})" if len(said.votes) > 1 else ""
     return f"{about}{subject}: {said.verdict or 'no verdict'}{tally}"

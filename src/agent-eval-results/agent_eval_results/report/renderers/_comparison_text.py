@@ -74,7 +74,7 @@ def base_comparison_lines(view: View) -> Iterator[RenderableType]:
     """Differences from the base branch, other than failed cases."""
     report = view.report
     if report.baseline is not None:
-        found = report.baseline.status == "found"
+        found = report.baseline.found
         sentence = report.baseline.message if found else diff.no_baseline_reason(report.baseline)
         where = f" {report.baseline.run_url}" if found and report.baseline.run_url else ""
         yield styled(" ", (shorten(sentence, 600) + where, "dim"))

@@ -73,7 +73,7 @@ def console(
     width, view, paths = max(width, 40), views.view_of(report), files or {}
     more = verbose or report.cases or len(report.problems) > _MOST_PROBLEMS  # The files hold what is not shown.
     blocks = _invalid(view, paths if more else {})
-    if report.verdict != "invalid":
+    if not report.is_invalid:
         blocks = _blocks(view, paths, width, verbose=verbose, attended=attended, kept=kept)
     return printed(_spaced(blocks), width=width, color=color)
 
@@ -173,7 +173,7 @@ def _files(report: RunReport) -> Table:
 
     def add(name: str, count: Mapping[str, int]) -> None:
         cells = [f"{count[status]:,} {STATUSES[status].words}" if count[status] else "" for status in statuses]
-        styles = ["" if look.words == "passed" else look.style for look in map(STATUSES.__getitem__, statuses)]
+        styles = [{"passed": ""}.get(status, STATUSES[status].style) for status in statuses]
         table.add_row(styled("  ", (name, "")), *(styled(cell) for cell in zip(cells, styles, strict=True)))
 
     most = len(bad) if len(bad) <= _MOST_FAILING_FILES + 1 else _MOST_FAILING_FILES
@@ -260,9 +260,7 @@ def _error(cause: views.Cause) -> Iterator[RenderableType]:
         yield _indented(styled((listed([short_name(views.case_name(case)) for case in cause.cases], _MOST_NAMES), "")))
     if cause.advice:
         yield _indented(styled((cause.advice, "dim")))
-    if (
-        cause.kind in views.NEVER_RAN and not cause.file
-    ):  # What its process said last is all that is known of the error.
+    if cause.never_ran and not cause.file:  # What its process said last is all that is known of the error.
         lines = [line for line in cause.log.splitlines() if line.strip()]
         for line in lines[-_MOST_LOG:]:
             yield _indented(styled((shorten(views.one_line(line), _LONGEST), "dim")), 4)
@@ -327,7 +325,7 @@ def _remarks(view: views.View) -> Iterator[RenderableType]:
     for number, line in enumerate(phrases.changed_overview(view)):
         yield _indented(styled((line, "" if number else "yellow")), 4 if number else 2)
     yield from (_indented(styled((drop, "dim"))) for drop in drop_lines(view))
-    if report.verdict != "passed" and (changed := phrases.agent_changes(report, placed=True)):
+    if not report.passed and (changed := phrases.agent_changes(report, placed=True)):
         yield styled("  changed in the agent: ", (changed, ""))
     for cases, what in (
         (groups.still, f"on {view.branch} too"),
@@ -342,12 +340,12 @@ def _remarks(view: views.View) -> Iterator[RenderableType]:
         yield styled(
             ("  better: ", "green"), (listed([views.case_name(case) for case in groups.better], _MOST_NAMES), "")
         )
-    severe = [problem for problem in report.problems if problem.severity != "notice"]
+    severe = [problem for problem in report.problems if not problem.is_notice]
     if severe:
         yield ""
         yield from _problems(severe)
     baseline = report.baseline
-    missing = [phrases.diff.no_baseline_reason(baseline)] if baseline is not None and baseline.status != "found" else []
+    missing = [phrases.diff.no_baseline_reason(baseline)] if baseline is not None and not baseline.found else []
     notes = [note.message for note in report.comparison.notes[:_MOST_LISTED]] if report.comparison is not None else []
     for line in [*missing, *phrases.other_reasons(view), *notes]:
         yield _indented(styled((line, "")))
@@ -393,7 +391,7 @@ def _ending(
         if page:
             # A path on two lines can't be opened.
             yield Text.assemble("  ", page, no_wrap=True, overflow="ignore")
-    if report.verdict == "failed" and not kept:
+    if report.failed and not kept:
         return
     steps, text = _commands(view, files, attended=attended), phrases.next_text(phrases.next_step(view))
     if (not steps or report.is_for_merge) and not text.startswith("nothing"):
@@ -406,14 +404,14 @@ def _ending(
 def _commands(view: views.View, files: Mapping[str, str], *, attended: bool) -> list[str]:
     """The commands to go on with."""
     report = view.report
-    if report.verdict == "inconclusive" and again_helps(view) and any("--resume" in line for line in report.notices):
+    if report.is_inconclusive and again_helps(view) and any("--resume" in line for line in report.notices):
         left = report.totals.errored + report.totals.not_run
         what = f"Run only {'this one' if left == 1 else f'these {left:,}'} again" if left else "Continue"
         return [f"{what}: the same command with --resume"]
     groups = view.groups
     failing = [*groups.worse, *groups.failed, *groups.still]
     folder = files.get("results", "").rpartition("/")[0]
-    if report.verdict != "failed" or all(map(views.never_ran, failing)):
+    if not report.failed or all(map(views.never_ran, failing)):
         return []
     ids = {case.case_id: case for case in failing}
     examples = [case for cause in report.causes if (case := ids.get(cause.example.case_id)) is not None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -98,10 +98,10 @@ def _case_annotations(view: views.View) -> Iterator[_Annotation]:
         (groups.errored, "could not be evaluated"),
         (groups.quarantined, "is quarantined"),
     )
-    levels: Sequence[Level] = ("error", "warning")
-    for (section, how), level in itertools.product(sections, levels):
-        what = "without blocking" if section is groups.failed and level == "warning" else how
-        cases = [case for case in section if view.outcomes[case.case_id].counts == (level == "error")]
+    levels: Sequence[tuple[Level, bool]] = (("error", True), ("warning", False))
+    for (section, how), (level, counts) in itertools.product(sections, levels):
+        what = "without blocking" if section is groups.failed and not counts else how
+        cases = [case for case in section if view.outcomes[case.case_id].counts is counts]
         found, left = shared_causes(report, cases, view.branch)
         for item in found:
             yield _shared_annotation(item, level, view)
@@ -126,19 +126,25 @@ def _case_annotations(view: views.View) -> Iterator[_Annotation]:
         yield _Annotation(level="warning", title=f"{plural(len(cases), 'case')} did not run", message=reason)
 
 
+_FORMS: Mapping[str, str] = {
+    **dict.fromkeys(("added", "changed"), "{failed} ({word})"),
+    **{f"{often}-fails{suspected}": "{word}" for often in ("always", "sometimes") for suspected in ("", "-suspected")},
+}
+"""How a title says that a case failed and how it compares with the base branch, by `Outcome.label`."""
+
+
 def _what(case: CaseReport, what: str, view: views.View) -> str:
     """What follows the name of a case."""
-    if case.status in {"errored", "quarantined"}:
+    if not case.is_judged:
         return what
     failed = views.failed_word(case)
     word, _ = change_label(case, view)
-    if case.status == "passed":  # A score of it got worse.
+    if case.passed:  # A score of it got worse.
         return word or "is worse"
     if what:
         return f"{failed}, {what}"
-    if word in {"a new case", "a changed case"}:
-        return f"{failed} ({word})"
-    return f"{failed}, {word}" if word and not word.startswith(("always", "sometimes")) else word or failed
+    form = _FORMS.get(view.outcomes[case.case_id].label, "{failed}, {word}" if word else "{failed}")
+    return form.format(failed=failed, word=word)
 
 
 def _shared_annotation(shared: SharedCause, level: Level, view: views.View) -> _Annotation:

@@ -48,7 +48,7 @@ def junit_xml(report: RunReport) -> str:
     about = {file.file: file for file in report.files}
     view = views.view_of(report)
     suites = (_file_suite(view, file, cases, about.get(file)) for file, cases in by_file.items())
-    errors = [problem for problem in report.problems if problem.severity == "error" and report.verdict == "invalid"]
+    errors = [problem for problem in report.problems if problem.is_error and report.is_invalid]
     problems = (_problem_suite(view, file, errors) for file in dict.fromkeys(error.file for error in errors))
     root = ElementTree.Element("testsuites", {"name": "agent-eval"})
     for suite in chain(suites, problems):
@@ -134,7 +134,7 @@ def _test_case(case: CaseReport, class_name: str, view: views.View, cause: str) 
     from junit_xml import TestCase
 
     outcome = view.outcomes[case.case_id]
-    explain = case.status == "quarantined" or outcome.excused
+    explain = case.is_quarantined or outcome.excused
     lines = [*score_lines(case), *answer_lines(view, case.case_id)]
     test = TestCase(
         shorten(views.one_line(case.eval_id), _LONGEST_NAME) or "_",
@@ -143,7 +143,7 @@ def _test_case(case: CaseReport, class_name: str, view: views.View, cause: str) 
         # A skipped case has no text of its own, so the explanation follows the scores.
         stdout=_bounded(chain(lines, ("",), explanation_lines(case)) if explain else lines),
     )
-    if case.status == "passed" and not outcome.blocks:
+    if case.passed and not outcome.blocks:
         return test
     explanation = _bounded(chain(explanation_lines(case), ("", cause) if cause else ()))
     word, evidence = change_label(case, view)
@@ -154,11 +154,11 @@ def _test_case(case: CaseReport, class_name: str, view: views.View, cause: str) 
     if outcome.excused:
         since = ", ".join(part for part in (word, evidence) if part) or "it does not gate"
         test.add_skipped_info(shorten(views.one_line(f"Not blocking ({since}): {message}"), _LONGEST_MESSAGE))
-    elif case.status == "errored" or (case.status == "failed" and views.has_crashed(case)):
+    elif case.errored or (case.failed and views.has_crashed(case)):
         test.add_error_info(message, explanation, kind)
-    elif case.status == "failed":
+    elif case.failed:
         test.add_failure_info(message, explanation, kind)
-    elif case.status == "passed":
+    elif case.passed:
         worse = ": ".join(part for part in (word or "worse than on the base branch", evidence) if part)
         message = shorten(views.one_line(worse), _LONGEST_MESSAGE)
         test.add_failure_info(message, explanation, "regression")
@@ -203,7 +203,7 @@ def score_lines(case: CaseReport) -> Iterator[str]:
 
 
 def _score(metric: MetricReport) -> str:
-    if metric.status == "informational":
+    if metric.only_measures:
         return views.measurement_text(metric.name, metric.score)
     needs = views.threshold_text(metric.threshold, at_most=metric.direction == "lower")
     return f"{views.score_text(metric.score, metric.threshold)} ({metric.status.replace('_', ' ')}, needs {needs})"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from agent_eval_results import NO_SECRETS, CaseReport, ComparisonReport, RunReport
+from agent_eval_results import CaseReport, ComparisonReport, RunReport
 from agent_eval_results.outcome import change_counts
 from agent_eval_results.report import views
 from agent_eval_results.report.markup import (
@@ -328,11 +328,10 @@ def context(
     view, shared, alone, errors = content.view, content.shared, content.alone, content.errors
     report, groups = view.report, view.groups
     failing = [*groups.worse, *groups.failed]
-    dead = any(error.kind in views.NEVER_RAN for error in errors)
-    codes = {reason.code for reason in report.reasons}
+    dead = any(error.never_ran for error in errors)
     deltas = diff.delta_rows(view)
     moves = diff.metric_moves(view, deltas) if failing and detail.listed else []
-    helps = detail.explained and report.verdict == "failed" and not dead
+    helps = detail.explained and report.failed and not dead
     return {
         "report": report,
         "sources": diff.SOURCES,
@@ -354,10 +353,10 @@ def context(
         "named_places": len(shared) == 1,
         "causes": errors[: detail.listed],
         # A library's log explains nothing.
-        "logged": [error for error in errors if error.log and error.owner == "agent"][:3],
+        "logged": [error for error in errors if error.log and error.by_agent][:3],
         "log_text": _log_text,
         # What a provider needs, the text says at its top.
-        "hints": NO_SECRETS not in codes,
+        "hints": not report.lacks_secrets,
         "table": alone[:rows],
         "examples": [
             example
@@ -452,9 +451,7 @@ def _changes_title(comparison: ComparisonReport, branch: str) -> str:
         "changed": counts["changed"],
         "removed": counts["removed"],
         "renamed": sum(case.renamed_from is not None for case in comparison.cases),
-        "not compared": sum(
-            case.change == "unjudged" and case.head not in diff.LISTED_APART for case in comparison.cases
-        ),
+        "not compared": sum(case.lacks_comparison for case in comparison.cases),
     }
     changes = ", ".join(f"{number:,} {change}" for change, number in parts.items() if number)
     return f"Cases that differ from {branch}: {changes}"

@@ -88,7 +88,7 @@ def _regressions(report: RunReport) -> str:
     """Regressions as every text names them; suspected ones are not among them."""
     if report.comparison is None:
         return ""
-    return str(sum(outcome.standing == "regression" for outcome in view_of(report).outcomes.values()))
+    return str(view_of(report).outcome.standings.get("regression", 0))
 
 
 def _metrics(report: RunReport) -> str:

@@ -48,9 +48,8 @@ def saved_votes(cases: Iterable[CaseReport]) -> Counter[str]:
     for case in cases:
         for metric in case.metrics:
             for run in metric.runs:
-                match run.details.get("judge"):
-                    case {"model": str(model), "saved": int(saved)}:
-                        saved_by_model[model] += saved
+                if (judge := run.judge) is not None and judge.model is not None:
+                    saved_by_model[judge.model] += judge.saved or 0
     return saved_by_model
 
 

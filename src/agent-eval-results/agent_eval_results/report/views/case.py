@@ -105,7 +105,7 @@ def findings(case: CaseReport) -> list[Finding]:
 
 def cases_with_low_turns(report: RunReport) -> list[tuple[CaseReport, list[str]]]:
     """The cases that pass although a turn is below a threshold, with their `low_turns`."""
-    return [(case, lines) for case in report.cases if case.status == "passed" and (lines := low_turns(case))]
+    return [(case, lines) for case in report.cases if case.passed and (lines := low_turns(case))]
 
 
 def low_turns(case: CaseReport) -> list[str]:
@@ -115,14 +115,14 @@ def low_turns(case: CaseReport) -> list[str]:
     """
     lines = []
     for metric in case.metrics:
-        for score in metric.runs if metric.status == "passed" and metric.threshold is not None else ():
+        for score in metric.runs if metric.passed and metric.threshold is not None else ():
             of_run = f" of run {score.run + 1}" if len(metric.runs) > 1 else ""
             lines += [
                 f"turn {turn.turn + 1} of {len(score.turn_scores)}{of_run}: {metric.name} "
                 f"{score_text(turn.score, metric.threshold)}, below {score_text(metric.threshold)}"
                 for turn in score.evidence
                 # A turn may reach the policy's threshold, and not that of test_config.json.
-                if score.status == "passed" and turn.score is not None and not reaches(turn.score, metric)
+                if score.passed and turn.score is not None and not reaches(turn.score, metric)
             ]
     return lines
 
@@ -156,20 +156,20 @@ def _which_runs(runs: Sequence[int], total: int) -> str:
 
 def _metric_findings(case: CaseReport) -> Iterator[Finding]:
     for metric in case.metrics:
-        if metric.status == "informational":
+        if metric.only_measures:
             continue
-        bad = [run.run for run in metric.runs if run.status in {"failed", "not_evaluated"}]
-        if metric.status == "passed" and (case.status == "passed" or not bad):
+        bad = [run.run for run in metric.runs if run.failed or run.lacks_result]
+        if metric.passed and (case.passed or not bad):
             continue
         scored = [run for run in metric.runs if run.evidence]
         worst = min(scored, key=lambda run: float("inf") if run.score is None else run.score, default=None)
-        judged = any("judge" in run.details for run in metric.runs)
+        judged = any(run.judge is not None for run in metric.runs)
         lines, highlights, runs, first = list[str](), list[str](), list[str](), ""
         broken = next((run.error for run in metric.runs if run.error is not None), None)
         if broken is not None and broken.hint:
             lines.append(first_line(broken.hint, _LINE))
         summary = _metric_summary(metric, bad)
-        if metric.reason is not None and metric.status == "failed":
+        if metric.reason is not None and metric.failed:
             reason = first_line(metric.reason.message, _LINE)
             lines += [reason] * (not summary.endswith(reason))
         notes = list(lines)
@@ -199,15 +199,15 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
 
 def _metric_summary(metric: MetricReport, bad: Sequence[int]) -> str:
     reason = metric.reason or next((run.reason for run in metric.runs if run.reason is not None), None)
-    missing = [run.run for run in metric.runs if run.status == "not_evaluated"]
-    if metric.status == "not_evaluated" or missing:
+    missing = [run.run for run in metric.runs if run.lacks_result]
+    if metric.lacks_result or missing:
         some = "" if len(metric.runs) == 1 or not missing else f" {_which_runs(missing, len(metric.runs))}"
         return f"{metric.name} not evaluated{some}" + (f": {first_line(reason.message, _LINE)}" if reason else "")
     needs = threshold_text(metric.threshold, at_most=metric.direction == "lower")
     needs += "" if metric.blocking else " (it only informs)"
     numbers = f"{metric.name} {score_text(metric.score, metric.threshold)}, needs {needs}"
     # The mean passes, but too many runs did not.
-    return numbers if metric.status == "failed" else f"{numbers}, fell short {_which_runs(bad, len(metric.runs))}"
+    return numbers if metric.failed else f"{numbers}, fell short {_which_runs(bad, len(metric.runs))}"
 
 
 _SIDE = 90
@@ -394,8 +394,8 @@ def _remarks(
             by_turn.setdefault(item.turn, []).append(_remark(finding.subject, item, shown[item.turn]))
         # The lines of a finding stay if another run than the one shown lowered the score.
         general.append(_without_turns(finding) if evidence else finding)
-    for metric in case.metrics if case.status == "passed" else ():  # turns that the mean hides
-        for score in metric.runs if metric.status == "passed" else ():
+    for metric in case.metrics if case.passed else ():  # turns that the mean hides
+        for score in metric.runs if metric.passed else ():
             for item in score.evidence if score.run == run else ():
                 if item.turn in shown:
                     by_turn.setdefault(item.turn, []).append(_remark(metric.name, item, shown[item.turn]))
@@ -403,7 +403,7 @@ def _remarks(
         error = result.error
         if result.run == run and error is not None and error.turn in shown:
             # A finding has its message and its traceback.
-            by_turn.setdefault(error.turn, []).append(Remark(summary=error.kind, wrong=error.owner == "agent"))
+            by_turn.setdefault(error.turn, []).append(Remark(summary=error.kind, wrong=error.by_agent))
     return by_turn, general
 
 

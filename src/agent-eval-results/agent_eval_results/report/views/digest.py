@@ -14,6 +14,7 @@ from agent_eval_scoring.core.text import first_line, listed, plural, share, shor
 
 _LINE = 300
 """Characters of one line of an explanation."""
+_JUDGED_BY = {"vertex": "Vertex AI's evaluation service", "judge": "{}, not by Vertex AI as in ADK"}
 WAS_REPLAYED = "Replayed from its tape: no model was asked"
 
 
@@ -70,11 +71,6 @@ class MetricRow:
         if not self.gates:
             return measurement_text(self.name, self.mean)
         return score_text(self.mean, self.thresholds[0] if len(self.thresholds) == 1 else None)
-
-
-def with_status(report: RunReport, status: str) -> list[CaseReport]:
-    """The cases of one status, in the report's order."""
-    return [case for case in report.cases if case.status == status]
 
 
 def failed_word(case: CaseReport) -> str:
@@ -143,12 +139,11 @@ def backend_notes(cases: Iterable[CaseReport]) -> list[str]:
     for case in cases:
         for metric in case.metrics:
             for run in metric.runs:
-                if (backend := run.details.get("backend")) in {"judge", "vertex"}:
-                    model = str(run.details.get("judge", {}).get("model", "a judge"))
-                    metrics_by_judge.setdefault((backend, model), {})[metric.name] = None
+                if run.backend in _JUDGED_BY:
+                    model = (run.judge.model if run.judge is not None else None) or "a judge"
+                    metrics_by_judge.setdefault((run.backend, model), {})[metric.name] = None
     return [
-        f"{', '.join(metrics)}: judged by "
-        + ("Vertex AI's evaluation service" if backend == "vertex" else f"{model}, not by Vertex AI as in ADK")
+        f"{', '.join(metrics)}: judged by {_JUDGED_BY[backend].format(model)}"
         for (backend, model), metrics in metrics_by_judge.items()
     ]
 
@@ -198,7 +193,7 @@ def location(file: str | None, line: int | None) -> str:
 def not_run_groups(report: RunReport) -> list[tuple[str, list[CaseReport]]]:
     """The cases that were not run, by the reason for it."""
     groups: dict[str, list[CaseReport]] = {}
-    for case in with_status(report, "not_run"):
+    for case in filter(lambda case: case.did_not_run, report.cases):
         reason = first_line(case.reason.message, _LINE) if case.reason else NO_REASON
         groups.setdefault(reason, []).append(case)
     return list(groups.items())

@@ -243,5 +243,5 @@ def example_place(example: Example) -> str:
 
 def acted_before(errors: Sequence[Cause]) -> list[CaseReport]:
     """The first case of each agent error, if the recording shows what the agent did before the error."""
-    firsts = [error.cases[0] for error in errors if error.owner == "agent"]
+    firsts = [error.cases[0] for error in errors if error.by_agent]
     return [case for case in firsts if case.conversation is not None and any(t.steps for t in case.conversation.turns)]

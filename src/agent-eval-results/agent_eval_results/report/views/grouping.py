@@ -50,7 +50,7 @@ class View(Lookups):
         """How many runs of a case passed, and how many were judged, extra runs included."""
         if (runs := self.runs.get(case.case_id)) is not None:
             return runs.head_passed, runs.head_runs
-        judged = [run.status == "passed" for run in self.report.runs_of(case) if run.is_judged]
+        judged = [run.passed for run in self.report.runs_of(case) if run.is_judged]
         return sum(judged), len(judged)
 
     def run_counts(self, case: CaseReport) -> tuple[str, str]:
