@@ -145,7 +145,7 @@ class RunScore(OfARun, ReportModel):
     def judge(self) -> JudgeReport | None:
         """The judge, as far as `details` have it; None for a metric without one."""
         judge = self.details.get("judge")
-        return JudgeReport.model_validate(judge) if isinstance(judge, dict) else None
+        return JudgeReport.model_validate(judge if isinstance(judge, dict) else {}) if judge is not None else None
 
     @property
     def backend(self) -> str | None:

@@ -1,12 +1,14 @@
 """Everything that a run says in English. Below this package a reason is a code with data.
 
-A code's phrase is the function of that name in one of the private modules, with underscores for the hyphens: its
-parameters are the facts that it needs (`agent_eval_results.Facts`). To reword something, search for its code here.
+A code's phrase is its row in `SENTENCES` of one of the private modules, or the function of that name, with underscores
+for the hyphens: what stands in braces, or its parameters, are the facts that it needs (`agent_eval_results.Facts`). To
+reword something, search for its code here.
 """
 
 from __future__ import annotations
 
 import inspect
+import string
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Unpack
@@ -62,7 +64,23 @@ from agent_eval_results.report.views.grouping import NO_NAME, View, branch_name
 from agent_eval_scoring.core.text import shorten
 
 
+class _Sentence:
+    """A row of `SENTENCES` as a function of its facts."""
+
+    def __init__(self, template: str) -> None:
+        self.template = template
+        names = [name for _, name, _, _ in string.Formatter().parse(template) if name]
+        self.__signature__ = inspect.Signature([inspect.Parameter(name, _BY_NAME) for name in dict.fromkeys(names)])
+
+    def __call__(self, **facts: object) -> str:
+        return self.template.format(**facts)
+
+
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
+
+
 def _phrases(module: ModuleType) -> Iterator[tuple[str, Callable[..., str]]]:
+    yield from ((code, _Sentence(template)) for code, template in module.SENTENCES.items())
     for name, function in vars(module).items():
         if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_"):
             yield name.replace("_", "-"), function

@@ -7,17 +7,38 @@ from collections.abc import Mapping, Sequence
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.models import INFORMATIONAL_METRICS
 
-
-def not_run() -> str:
-    return "It was not run"
+SENTENCES: Mapping[str, str] = {
+    "not-run": "It was not run",
+    "no-run-completed": "none of the {runs} runs completed; the first: {message}",
+    "no-score": "The criterion returned no score",
+    "responses-not-visible": "the recording has no tool responses, so it is not known whether a call succeeded. Use "
+    "`before`",
+    "inner-calls-not-visible": "the agent's server, or the recording, does not show calls inside of others, which "
+    "`depth` or a rule counts. Run the agent in process, or remove them",
+    "state-not-visible": "the session's state is not known: A2A does not show it, older recordings lack it, and above "
+    "1 MB it is not kept. Run the agent in process or with `adk:`, or record it again",
+    "too-long": "turn {turn} has a text of {count:,} characters; {metric} compares up to {total:,}",
+    "too-long-intermediate": "turn {turn} has more intermediate text than can be compared",
+    "too-deep": "the args of a tool call are nested too deeply to compare",
+    "no-reference-text": "turn {turn} has no expected text to compare the answer with; add its `final_response`",
+    "case-value-missing": "the case has no `{subject}`, which the judge is to read; add it, or leave it out of the "
+    "question",
+    "no-facts": "the expected answers have no facts to look for",
+    "no-intermediate-reference": "no turn has expected intermediate responses",
+    "needs-reference": "this metric needs expected turns, and a scenario has none",
+    "needs-scenario": "this metric judges a simulated user, but the case has fixed turns",
+    "unreported": "the agent reports no value of it, and a [[policy]] has a threshold for it",
+    "persona-template-failed": "can't render a text of the persona: {message}",
+    "no-rubrics": "no rubric applies to turn {turn}: none in the criterion, and none with the type {subject} in the "
+    "case or the turn",
+    "nothing-to-judge": "the agent gave no text that this metric judges",
+    "judge-failed": "The judge: {message}",
+}
+"""By code, the phrases that are the same for all numbers; the others are functions."""
 
 
 def min_pass_rate(passed: int, runs: int, rate: float) -> str:
     return f"{passed} of {plural(runs, 'run')} passed; min-pass-rate is {rate:g}"
-
-
-def no_run_completed(runs: int, message: str) -> str:
-    return f"none of the {runs} runs completed; the first: {message}"
 
 
 def below_threshold(metrics: Sequence[str] = (), decided: Mapping[str, tuple[float, float]] | None = None) -> str:
@@ -36,10 +57,6 @@ def not_evaluated(metric: str, because: str = "") -> str:
     return f"{metric} could not be evaluated{f': {because}' if because else ''}"
 
 
-def no_score() -> str:
-    return "The criterion returned no score"
-
-
 def quarantined(result: str, until: str, owner: str, note: str, because: str = "") -> str:
     did = {"passed": "it passed", "failed": "it failed"}.get(result, "it was not evaluated")
     why = f" ({because})" if because else ""
@@ -51,64 +68,6 @@ def calls_not_visible() -> str:
         "the agent's server does not show tool calls, so it is not known whether there were any. Use criteria "
         "that score the answer, or a server that shows its calls"
     )
-
-
-def responses_not_visible() -> str:
-    return "the recording has no tool responses, so it is not known whether a call succeeded. Use `before`"
-
-
-def inner_calls_not_visible() -> str:
-    return (
-        "the agent's server, or the recording, does not show calls inside of others, which `depth` or a rule counts. "
-        "Run the agent in process, or remove them"
-    )
-
-
-def state_not_visible() -> str:
-    return (
-        "the session's state is not known: A2A does not show it, older recordings lack it, and above 1 MB it is not "
-        "kept. Run the agent in process or with `adk:`, or record it again"
-    )
-
-
-def too_long(turn: int, count: int, total: int, metric: str) -> str:
-    return f"turn {turn} has a text of {count:,} characters; {metric} compares up to {total:,}"
-
-
-def too_long_intermediate(turn: int) -> str:
-    return f"turn {turn} has more intermediate text than can be compared"
-
-
-def too_deep() -> str:
-    return "the args of a tool call are nested too deeply to compare"
-
-
-def no_reference_text(turn: int) -> str:
-    return f"turn {turn} has no expected text to compare the answer with; add its `final_response`"
-
-
-def case_value_missing(subject: str) -> str:
-    return f"the case has no `{subject}`, which the judge is to read; add it, or leave it out of the question"
-
-
-def no_facts() -> str:
-    return "the expected answers have no facts to look for"
-
-
-def no_intermediate_reference() -> str:
-    return "no turn has expected intermediate responses"
-
-
-def needs_reference() -> str:
-    return "this metric needs expected turns, and a scenario has none"
-
-
-def needs_scenario() -> str:
-    return "this metric judges a simulated user, but the case has fixed turns"
-
-
-def unreported() -> str:
-    return "the agent reports no value of it, and a [[policy]] has a threshold for it"
 
 
 def no_turns() -> str:
@@ -123,27 +82,8 @@ def turn_count_rubrics(expected: int, count: int) -> str:
     return f"expected {plural(expected, 'turn')}, recorded {count}; rubrics of turns could apply to the wrong ones"
 
 
-def persona_template_failed(message: str) -> str:
-    return f"can't render a text of the persona: {message}"
-
-
 def duplicate_rubric(turn: int, subject: str) -> str:
     return f"turn {turn} has two rubrics with the id {subject!r}; rename one of them"
-
-
-def no_rubrics(turn: int, subject: str) -> str:
-    return (
-        f"no rubric applies to turn {turn}: none in the criterion, and none with the type {subject} in the case or "
-        "the turn"
-    )
-
-
-def nothing_to_judge() -> str:
-    return "the agent gave no text that this metric judges"
-
-
-def judge_failed(message: str) -> str:
-    return f"The judge: {message}"
 
 
 def no_verdict(

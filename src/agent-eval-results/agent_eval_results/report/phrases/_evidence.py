@@ -6,6 +6,30 @@ from collections.abc import Mapping, Sequence
 
 from agent_eval_scoring.core.text import plural
 
+SENTENCES: Mapping[str, str] = {
+    "calls-reordered": "expected calls in a different order; match_type {kind} requires the order of the eval file",
+    "calls-matched": "{count:,} of {expected:,} expected calls matched",
+    "expected-calls-made": "{count:,} of {expected:,} expected calls made",
+    "call-out-of-order": "order: {call} expected as call {at}, was call {was}",
+    "args-omitted": 'the eval file omits "args", the call has {{}}: not the same (as in ADK); write "args": {{}}',
+    "args-empty": 'the eval file gives "args": {{}}, the call has none: not the same (as in ADK)',
+    "more-arguments": "more arguments differ",
+    "args-differ-below": "the args differ below the compared depth",
+    "value-missing": "missing, expected {wanted}",
+    "value-extra": "not expected, got {got}",
+    "node-output": "the workflow's last node returned a value, and only a `Content` or a model's text is an answer",
+    "words-reordered": "the same words in a different order",
+    "expected-text-empty": "the expected text is empty",
+    "answer-empty": "the agent gave no text to compare",
+    "texts-differ": "the texts are not equal",
+    "distinct-words": "{count:,} of {total:,} distinct words are in both texts",
+    "denied": "the answer denies: {wanted}",
+    "not-denied": "the answer does not deny, as expected: {wanted}",
+    "responses-matched": "{count:,} of {expected:,} expected intermediate responses have a counterpart",
+    "response-missing": "missing: {subject}: {wanted}",
+}
+"""By code, the phrases that are the same for all numbers; the others are functions."""
+
 
 def no_calls_expected(count: int) -> str:
     return f"no calls expected, {plural(count, 'call')} made"
@@ -13,18 +37,6 @@ def no_calls_expected(count: int) -> str:
 
 def no_calls_made(expected: int) -> str:
     return f"{plural(expected, 'call')} expected, none made"
-
-
-def calls_reordered(kind: str) -> str:
-    return f"expected calls in a different order; match_type {kind} requires the order of the eval file"
-
-
-def calls_matched(count: int, expected: int) -> str:
-    return f"{count:,} of {expected:,} expected calls matched"
-
-
-def expected_calls_made(count: int, expected: int) -> str:
-    return f"{count:,} of {expected:,} expected calls made"
 
 
 def made_calls_expected(count: int, total: int) -> str:
@@ -66,10 +78,6 @@ def called_instead(names: Mapping[str, int], more: int = 0) -> str:
     return f"called instead: {_counted(names, more)}"
 
 
-def call_out_of_order(call: str, at: int, was: int) -> str:
-    return f"order: {call} expected as call {at}, was call {was}"
-
-
 def call_missing(call: str, at: int = 0) -> str:
     return f"missing: {call}{f' (expected as call {at})' if at else ''}"
 
@@ -85,30 +93,6 @@ def call_extra(call: str, was: int = 0) -> str:
 def call_differs(call: str, because: str, at: int = 0, was: int = 0) -> str:
     place = f" (call {at})" if at == was else f" (expected as call {at}, was call {was})"
     return f"{call}: {because}{place if at else ''}"
-
-
-def args_omitted() -> str:
-    return 'the eval file omits "args", the call has {}: not the same (as in ADK); write "args": {}'
-
-
-def args_empty() -> str:
-    return 'the eval file gives "args": {}, the call has none: not the same (as in ADK)'
-
-
-def more_arguments() -> str:
-    return "more arguments differ"
-
-
-def args_differ_below() -> str:
-    return "the args differ below the compared depth"
-
-
-def value_missing(wanted: str) -> str:
-    return f"missing, expected {wanted}"
-
-
-def value_extra(got: str) -> str:
-    return f"not expected, got {got}"
 
 
 def items_counted(expected: int, count: int, wanted: str, got: str) -> str:
@@ -157,10 +141,6 @@ def answer_without_words(*, blank: bool) -> str:
     return f"the answer has {_content(blank=blank)}"
 
 
-def node_output() -> str:
-    return "the workflow's last node returned a value, and only a `Content` or a model's text is an answer"
-
-
 def _content(*, blank: bool) -> str:
     return "no text" if blank else "no words, only punctuation or symbols"
 
@@ -180,22 +160,6 @@ def unexpected_words(names: Mapping[str, int], more: int = 0) -> str:
     return f"unexpected words: {_counted(names, more)}"
 
 
-def words_reordered() -> str:
-    return "the same words in a different order"
-
-
-def expected_text_empty() -> str:
-    return "the expected text is empty"
-
-
-def answer_empty() -> str:
-    return "the agent gave no text to compare"
-
-
-def texts_differ() -> str:
-    return "the texts are not equal"
-
-
 def not_contained(kind: str) -> str:
     return {
         "actual_contains_expected": "the answer does not contain the expected text",
@@ -205,10 +169,6 @@ def not_contained(kind: str) -> str:
 
 def edit_distance(count: int, total: int) -> str:
     return f"edit distance {count:,} of {plural(total, 'character')}"
-
-
-def distinct_words(count: int, total: int) -> str:
-    return f"{count:,} of {total:,} distinct words are in both texts"
 
 
 def common_words(kind: str, count: int, expected: int, total: int, recall: float, precision: float) -> str:
@@ -226,22 +186,6 @@ def facts_differ(
     parts += [f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} new"] if others else []
     found = [f"{count:,} of {plural(expected, 'expected fact')} found"] if expected or not parts else []
     return "; ".join([*parts, *found])
-
-
-def denied(wanted: str) -> str:
-    return f"the answer denies: {wanted}"
-
-
-def not_denied(wanted: str) -> str:
-    return f"the answer does not deny, as expected: {wanted}"
-
-
-def responses_matched(count: int, expected: int) -> str:
-    return f"{count:,} of {expected:,} expected intermediate responses have a counterpart"
-
-
-def response_missing(subject: str, wanted: str) -> str:
-    return f"missing: {subject}: {wanted}"
 
 
 def response_differs(subject: str, rate: float, parts: Sequence[str]) -> str:

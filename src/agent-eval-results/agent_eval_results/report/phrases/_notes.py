@@ -7,6 +7,26 @@ from typing import Literal
 
 from agent_eval_scoring.core.text import plural
 
+SENTENCES: Mapping[str, str] = {
+    "options-differ": "its options, or what its judge is asked, have changed since the base",
+    "scoring-differs": "the base was scored by other rules",
+    "side-unjudged": "the case could not be evaluated on one of the sides",
+    "new-criterion": "it is no criterion on the base",
+    "criterion-gone": "it is no criterion any more",
+    "not-in-base-run": "was not part of the base branch's run",
+    "scores-not-compared": "The base was scored by other rules (scoring version {there:g}, now {here:g}): no scores "
+    "are compared.",
+    "min-pass-rate-differs": "min-pass-rate is {here:g} now and was {there:g} on the base.",
+    "nothing-was-run": "nothing was run",
+    "was-replayed": "it was replayed from recordings",
+    "is-a-part": "it is part {part} of {total} of a run (`shard`), without a verdict: `agent-eval merge` decides",
+    "is-of-a-pull-request": "it is a pull request's",
+    "answers-unexplained": "What is answered differently is so in all runs; whether a change of the agent explains it "
+    "is not known here.",
+    "answers-unrecorded": "Not all answers were compared: recordings of {subject} are missing or damaged.",
+}
+"""By code, the phrases that are the same for all numbers; the others are functions."""
+
 
 def judge_differs(models: Sequence[str] = ()) -> str:
     if len(models) != 2:
@@ -14,37 +34,13 @@ def judge_differs(models: Sequence[str] = ()) -> str:
     return f"its judge is {models[0]}, on the base {models[1]}"
 
 
-def options_differ() -> str:
-    return "its options, or what its judge is asked, have changed since the base"
-
-
-def scoring_differs() -> str:
-    return "the base was scored by other rules"
-
-
 def unmeasured(side: str = "") -> str:
     return f"it was not evaluated{ {'here': '', 'base': ' on the base'}.get(side, ' on one of the sides') }"
-
-
-def side_unjudged() -> str:
-    return "the case could not be evaluated on one of the sides"
-
-
-def new_criterion() -> str:
-    return "it is no criterion on the base"
-
-
-def criterion_gone() -> str:
-    return "it is no criterion any more"
 
 
 def left_out(because: str, count: int, more: int = 0, total: int = 0) -> str:
     prefix = f"{plural(count, 'case')}: " if total or more else ""
     return f"{prefix}{because}" + (f"; and {plural(more, 'more case')}" if more else "")
-
-
-def not_in_base_run() -> str:
-    return "was not part of the base branch's run"
 
 
 _NO_RESULT: Mapping[str, str] = {"errored": "could not be evaluated", "not_run": "was not run"}
@@ -69,10 +65,6 @@ def threshold_moved(metric: str, here: float, there: float, count: int) -> str:
     return f"The threshold of {metric} was {verb} from {there:g} to {here:g} ({plural(count, 'case')})."
 
 
-def scores_not_compared(here: float, there: float) -> str:
-    return f"The base was scored by other rules (scoring version {there:g}, now {here:g}): no scores are compared."
-
-
 def outside_selection(count: int) -> str:
     return f"{plural(count, 'case')} of the base branch not compared: this run is limited by paths or patterns."
 
@@ -89,39 +81,9 @@ def num_runs_differ(here: float, there: float, count: int = 0) -> str:
     return f"{cases} ran {_times(here)} now and {_times(there)} on the base."
 
 
-def min_pass_rate_differs(here: float, there: float) -> str:
-    return f"min-pass-rate is {here:g} now and was {there:g} on the base."
-
-
 def _times(count: float) -> str:
     return {1: "once", 2: "twice"}.get(int(count)) or f"{count:g} times"
 
 
-def nothing_was_run() -> str:
-    return "nothing was run"
-
-
-def was_replayed() -> str:
-    return "it was replayed from recordings"
-
-
-def is_a_part(part: int, total: int) -> str:
-    return f"it is part {part} of {total} of a run (`shard`), without a verdict: `agent-eval merge` decides"
-
-
-def is_of_a_pull_request() -> str:
-    return "it is a pull request's"
-
-
 def broken_off(count: int) -> str:
     return f"{plural(count, 'case')} did not run to the end"
-
-
-def answers_unexplained() -> str:
-    return (
-        "What is answered differently is so in all runs; whether a change of the agent explains it is not known here."
-    )
-
-
-def answers_unrecorded(subject: str) -> str:
-    return f"Not all answers were compared: recordings of {subject} are missing or damaged."

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agent_eval_results.report.phrases._words import MOST_NAMES
 from agent_eval_scoring.core.text import every, listed, plural
 
 _MOST_AGENTS = 5
+
+
+SENTENCES: Mapping[str, str] = {
+    "part-throttled": "The model provider refused requests of this part (429 or 503). All parts together make up to "
+    "{count:,} runs at once: lower `concurrency`",
+    "no-confirmation": "The runs to confirm suspected regressions have no result: {because}",
+    "base-not-run": "The base branch could not be run to confirm a regression: {message}",
+    "journal-damaged": "{file} could not be read from line {line:,} on: runs are repeated",
+    "answers-not-compared": "The answers could not be compared with the base branch's ({kind})",
+    "causes-unknown": "What the failing cases have in common could not be determined ({kind})",
+    "journal-kept": "{file} keeps the finished runs: the next run continues from there with --resume",
+    "fail-fast-compared": "`fail-fast` had no effect: whether a failed case blocks depends on the comparison with the "
+    "base branch",
+    "fail-fast-alone": "`fail-fast` had no effect: a comparison with the base branch was to decide, and there turned "
+    "out to be none",
+    "run-ended-otherwise": "The results say passed, but the run ended with {conclusion}",
+}
+"""By code, the phrases that are the same for all numbers; the others are functions."""
 
 
 def invalid(count: int) -> str:
@@ -29,13 +47,6 @@ def unpriced(models: Sequence[str]) -> str:
     names = listed([name or "a model without a name" for name in models], _MOST_AGENTS)
     what = "whose price is unknown: add it" if len(models) == 1 else "whose prices are unknown: add them"
     return f"`max-cost` does not include {names}, {what} to `[prices]`"
-
-
-def part_throttled(count: int) -> str:
-    return (
-        "The model provider refused requests of this part (429 or 503). All parts together make up to "
-        f"{count:,} runs at once: lower `concurrency`"
-    )
 
 
 def part_repeated(part: int, total: int, count: int) -> str:
@@ -73,10 +84,6 @@ def tapes_of_unknown_model(models: Sequence[str], cases: Sequence[str]) -> str:
     return f"The provider does not know {models[0]} (404). {recorded}: {listed(cases, MOST_NAMES)}"
 
 
-def no_confirmation(because: str) -> str:
-    return f"The runs to confirm suspected regressions have no result: {because}"
-
-
 def attempts_counted(count: int) -> str:
     return (
         f"What {plural(count, 'earlier attempt')} to test this commit measured counts as well: starting the job again "
@@ -90,10 +97,6 @@ def attempts_missing(message: str = "") -> str:
         f"The results of this job's earlier attempts are unavailable{why}. So every case runs twice more, "
         "as far as `max-extra-runs` allows"
     )
-
-
-def base_not_run(message: str) -> str:
-    return f"The base branch could not be run to confirm a regression: {message}"
 
 
 def uncommitted(subject: str, files: Sequence[str]) -> str:
@@ -117,34 +120,6 @@ def died_with_others(cases: Sequence[str], before: Sequence[str]) -> str:
     )
 
 
-def journal_damaged(file: str, line: int) -> str:
-    return f"{file} could not be read from line {line:,} on: runs are repeated"
-
-
 def tool_misspelt(wanted: str, got: str, cases: Sequence[str]) -> str:
     where = f"{plural(len(cases), 'case')} ({listed(cases, MOST_NAMES)})"
     return f"tool_rules name `{wanted}`, which no agent seen in {where} has as a tool. Did you mean `{got}`?"
-
-
-def answers_not_compared(kind: str) -> str:
-    return f"The answers could not be compared with the base branch's ({kind})"
-
-
-def causes_unknown(kind: str) -> str:
-    return f"What the failing cases have in common could not be determined ({kind})"
-
-
-def journal_kept(file: str) -> str:
-    return f"{file} keeps the finished runs: the next run continues from there with --resume"
-
-
-def fail_fast_compared() -> str:
-    return "`fail-fast` had no effect: whether a failed case blocks depends on the comparison with the base branch"
-
-
-def fail_fast_alone() -> str:
-    return "`fail-fast` had no effect: a comparison with the base branch was to decide, and there turned out to be none"
-
-
-def run_ended_otherwise(conclusion: str) -> str:
-    return f"The results say passed, but the run ended with {conclusion}"

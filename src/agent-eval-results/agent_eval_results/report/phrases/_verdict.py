@@ -8,6 +8,15 @@ from agent_eval_results import PASS, NoMoreRuns, Numbers
 from agent_eval_results.report.phrases._words import MOST_NAMES, REMEDIES, about, evidence, lacking, names, parts, score
 from agent_eval_scoring.core.text import listed, plural, short_name
 
+SENTENCES: Mapping[str, str] = {
+    "no-cases": "There was no case to judge",
+    "no-baseline": "The thresholds decide, since there is no baseline",
+    "nothing-comparable": "The thresholds decide, since nothing can be compared with {base}",
+    "advisory": "{because}; exit 0 because `gate` is `advisory`",
+    "base-differs-today": "Today {base} fails more often than in its stored runs, so only runs of today were compared",
+}
+"""By code, the phrases that are the same for all numbers; the others are functions."""
+
 
 def failed(count: int, total: int) -> str:
     return f"{count:,} of {plural(total, 'case')}"
@@ -23,10 +32,6 @@ def cases_not_run(count: int, kind: str) -> str:
 
 def cases_not_evaluated(cases: Sequence[str], kind: str) -> str:
     return about(cases, f"not evaluated ({kind})")
-
-
-def no_cases() -> str:
-    return "There was no case to judge"
 
 
 def shard_missing(missing: Sequence[int], total: int) -> str:
@@ -86,14 +91,6 @@ def cases_replaced(count: int, total: int, base: str, files: Sequence[str]) -> s
         f"{count:,} of {base}'s {plural(total, 'case')} have other prompts or expectations here "
         f"({listed(files, MOST_NAMES, 'file')})"
     )
-
-
-def no_baseline() -> str:
-    return "The thresholds decide, since there is no baseline"
-
-
-def nothing_comparable(base: str) -> str:
-    return f"The thresholds decide, since nothing can be compared with {base}"
 
 
 def agent_error(cases: Sequence[str], base: str) -> str:
@@ -186,10 +183,6 @@ def would_be(result: str, because: str) -> str:
     return f"Would {_WOULD.get(result, f'be {result}')}: {because}"
 
 
-def advisory(because: str) -> str:
-    return f"{because}; exit 0 because `gate` is `advisory`"
-
-
 def case_worse(numbers: Sequence[Numbers], count: int, metric: str, base: str) -> str:
     verb = "is" if count == 1 else "are"
     return f"{plural(count, 'case')} {verb} worse than on {base}{_in(metric)}: {names(numbers, count, base)}"
@@ -223,10 +216,6 @@ def thin_base(numbers: Sequence[Numbers], count: int, base_runs: int, base: str)
 def suspects_undecided(numbers: Sequence[Numbers], count: int, remedy: NoMoreRuns, base: str) -> str:
     suspects = plural(count, "suspected regression is", "suspected regressions are")
     return f"{suspects} undecided: {names(numbers, count, base)}. {REMEDIES[remedy]}"
-
-
-def base_differs_today(base: str) -> str:
-    return f"Today {base} fails more often than in its stored runs, so only runs of today were compared"
 
 
 def likely_regression(numbers: Sequence[Numbers], count: int, base: str) -> str:
