@@ -77,6 +77,10 @@ class World:
     """Cases that break on main by a cause from outside in a half year, one at a time."""
     remembers: bool = True
     """Whether a run can read the artifacts of earlier runs of the pull request."""
+    queue: bool = False
+    """Whether a merge queue runs the gate once more before each merge."""
+    reuse: float = 0.0
+    """Share of the merges whose record is the queue's first run, instead of a run of its own."""
 
 
 QUIET = World(day_sd=0.0, walk=0.0, versions=0.0, hiccup=0.0, outage=0.0)
@@ -101,6 +105,13 @@ ROWS = (
     *(Row(place="lively", rule=rule) for rule in (GATE, STRICT, NONE, ORACLE)),
     Row(place="lively, without the artifact of the previous attempt", world=World(remembers=False)),
     Row(place="lively, `num-runs: 2`", world=World(num_runs=2)),
+    *(
+        Row(
+            place=f"lively, a merge queue; main's record is its run in {share:.0%}",
+            world=World(queue=True, reuse=share),
+        )
+        for share in (0.0, 0.5, 1.0)
+    ),
     Row(place="quiet", world=QUIET),
     Row(place="quiet", rule=STRICT, world=QUIET),
     Row(place="main breaks from outside 6 times", world=World(breaks=6)),
@@ -188,6 +199,8 @@ class Outcome:
     failed: bool = False
     extra: int = 0
     push: Push | None = None
+    screened: Floats | None = None
+    """The first runs of each case."""
 
 
 class Repository:
@@ -244,7 +257,7 @@ class Repository:
         if self.weather.rng.random() < world.hiccup:
             screened[self.weather.rng.permutation(len(ids))[: self.weather.rng.integers(2, 5)], :1] = 0.0
         if rule == STRICT or (screened.all() and not before and not earlier):
-            return Outcome(red=not screened.all(), failed=not screened.all())
+            return Outcome(red=not screened.all(), failed=not screened.all(), screened=screened)
         evidence: dict[str, CaseEvidence] = {}
         retrials: dict[str, Retrial] = {}
         for place, (case_id, values) in enumerate(zip(ids, screened.tolist(), strict=True)):
@@ -273,6 +286,7 @@ class Repository:
             red=push.outcome != "passed",
             failed=push.outcome == "failed",
             push=push,
+            screened=screened,
         )
 
     def play(self) -> dict[str, float]:
@@ -342,6 +356,10 @@ class Repository:
             group = "harmless after a slip"
         ever, red, bad, overridden = self.pushes(kind, pushes, enters, main, head, changed)
         merged = not red or overridden
+        record = None
+        if merged and not overridden and self.world.queue:
+            merged, record = self.queued(head if bad or kind == "improvement" else main, changed, worse=bad)
+            ever, red = ever or not merged, not merged
         for what, count in (("pulls", 1), ("ever red", ever), ("red at the end", red)):
             self.out[f"{what}: {group}"] += count
         self.out["overridden"] += red and merged
@@ -358,9 +376,24 @@ class Repository:
                     self.broken.pop(case_id, None)
         for case_id in changed:
             self.records.forget(case_id)
-        if self.row.rule == GATE:
+        if record is not None and rng.random() < self.world.reuse:
+            self.records.add(self.case_ids, record)
+        elif self.row.rule == GATE:
             self.record()
             self.out["records"] += 1
+
+    def queued(self, head: Floats, changed: set[int], *, worse: bool) -> tuple[bool, Floats | None]:
+        """The merge queue tests what is to be merged. A pull request that it throws out is queued twice more at most.
+
+        Returns:
+            Whether it is merged, and the first runs of the try that passed.
+        """
+        for _ in range(3):
+            done = self.run(head, changed, (), [], worse=worse)
+            self.out["runs"] += 1
+            if not done.red:
+                return True, done.screened
+        return False, None
 
     def pushes(
         self, kind: str, pushes: int, enters: int, main: Floats, head: Floats, changed: set[int]

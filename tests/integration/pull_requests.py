@@ -96,16 +96,36 @@ class Lab:
         self.github.state.take_git(self.repo.root)
         return sha
 
-    def base_run(self, *arguments: str, upload: bool = True, event: str = "push", **options: Any) -> Done:
+    def base_run(
+        self, *arguments: str, upload: bool = True, event: str = "push", attempt: int = 1, **options: Any
+    ) -> Done:
         """A push to main (or another event), its run, and the artifact that it uploads."""
         self.repo.git("checkout", "-q", "main")
         sha = self.repo.head
         run = self.github.state.run(sha, path=WORKFLOW, event=event)
+        run.attempt = attempt
         payload = {"repository": {"default_branch": "main"}, "after": sha}
         done = self._gate(event, payload, sha, "refs/heads/main", run, *arguments, **options)
         run.conclusion = "success" if done.code == 0 else "failure"
         if upload:
             self.github.state.upload(run, done.output)
+        return done
+
+    def queue(self, number: int, *arguments: str, upload: bool = True, **options: Any) -> Done:
+        """The merge queue tests what main would be with a pull request, and then moves main there."""
+        base, branch = self.github.state.branches["main"], f"gh-readonly-queue/main/pr-{number}"
+        head = self.repo.merge(f"change-{number}", "main")
+        self.github.state.take_git(self.repo.root)
+        group = {"base_sha": base, "base_ref": "refs/heads/main", "head_sha": head, "head_ref": f"refs/heads/{branch}"}
+        run = self.github.state.run(head, path=WORKFLOW, event="merge_group", branch=branch)
+        payload = {"repository": {"default_branch": "main"}, "merge_group": group}
+        done = self._gate("merge_group", payload, head, f"refs/heads/{branch}", run, *arguments, **options)
+        run.conclusion = "success" if done.code == 0 else "failure"
+        if upload:
+            self.github.state.upload(run, done.output)
+        self.repo.git("checkout", "-q", "main")
+        self.repo.git("merge", "-q", "--ff-only", head)
+        self.github.state.take_git(self.repo.root)
         return done
 
     def pull_request(

@@ -12,7 +12,6 @@ forks are not read.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -213,9 +212,7 @@ class ArtifactSource:
                 return None
             message = f"{where} could not be downloaded: {error.message}"
             raise _Refused(FetchFailed(message=message, hint=error.hint or None)) from None
-        algorithm, _, digest = (artifact.digest or "").partition(":")
-        # What a cache or a proxy has changed on its way must not become the baseline.
-        if algorithm == "sha256" and hashlib.sha256(data).hexdigest() != digest.lower():
+        if not artifact.is_intact(data):
             message = f"{where} is not used: its digest differs from the uploaded file's."
             raise _Refused(FetchFailed(message=message))
         return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -111,6 +112,11 @@ class Artifact(ApiModel):
     """Ids of artifacts do not grow with time: that of a second attempt can be smaller than that of the first."""
     digest: str | None = None
     """`sha256:...` of the zip; None for older artifacts and GHES."""
+
+    def is_intact(self, data: bytes) -> bool:
+        """Whether a downloaded zip is the uploaded one, unchanged by a cache or a proxy; True if that is unknown."""
+        algorithm, _, digest = (self.digest or "").partition(":")
+        return algorithm != "sha256" or hashlib.sha256(data).hexdigest() == digest.lower()
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -240,6 +246,9 @@ class Forge(Protocol):
     """What to do where there is none: a sentence."""
     reads_runs: ClassVar[str]
     """What to do where the token may not read runs and artifacts: a sentence."""
+    queue_branches: ClassVar[str]
+    """How the names of its merge queue's branches begin, before the branch that they are merged into; empty if what its
+    queue tests is not the commit that it pushes."""
 
     def upsert_comment(self, comment: Comment) -> Posted:
         """Creates the comment of this key on the pull request, or updates it. Errors are returned."""

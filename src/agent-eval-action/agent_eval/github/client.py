@@ -38,6 +38,7 @@ class GitHubClient(RestClient):
     to_comment: ClassVar[str] = "Add `pull-requests: write` to the job's `permissions`."
     """Maximum characters of a comment; GitHub answers 422 above ("Body is too long (maximum is 65536 characters)")."""
     reads_runs: ClassVar[str] = "Add `actions: read` to the job's `permissions`."
+    queue_branches: ClassVar[str] = "gh-readonly-queue/"
     no_token = "Let this step have the token (`github-token`)."  # noqa: S105
 
     def repo(self, *parts: str | int) -> str:

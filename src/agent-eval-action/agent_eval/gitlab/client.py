@@ -32,6 +32,7 @@ class GitLabClient(RestClient):
     outages = "https://status.gitlab.com"
     token_hint = f"GITLAB_TOKEN is wrong, has expired or was revoked. Set it to {_TOKEN}."
     reads_runs: ClassVar[str] = f"Set GITLAB_TOKEN to {_TOKEN}."
+    queue_branches: ClassVar[str] = ""
     url_hint = "Check CI_API_V4_URL: it should be https://HOST/api/v4."
     longest: ClassVar[int] = 1_000_000
     to_comment: ClassVar[str] = ""

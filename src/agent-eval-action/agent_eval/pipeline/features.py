@@ -96,3 +96,11 @@ class Feature:
     def notices(self, run: Run, report: RunReport) -> Iterable[str]:
         """What it says about the decided run."""
         return ()
+
+
+def with_results_of(report: RunReport, other: RunReport) -> None:
+    """Adds to a report what another job's has beside its cases and its usage: versions, agents, coverage."""
+    report.provenance |= {name: value for name, value in other.provenance.items() if name != "concurrency"}
+    known = {tree.agent for tree in report.agents}
+    report.agents += [tree for tree in other.agents if tree.agent not in known]
+    report.coverage += other.coverage

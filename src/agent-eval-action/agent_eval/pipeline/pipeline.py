@@ -30,6 +30,7 @@ from agent_eval.pipeline.early import NotIsolated, isolate
 from agent_eval.pipeline.features import Feature, Run
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
+from agent_eval.pipeline.queued import MergeQueue
 from agent_eval.pipeline.shards import shards_of
 from agent_eval_agents.protocol import AgentRefused
 from agent_eval_agents.sandbox import AgentNotEnded
@@ -53,9 +54,11 @@ _LOG = logging.getLogger(__name__)
 
 def features_of(settings: Settings) -> Sequence[Feature]:
     """The features of a run. Their hooks are called in this order."""
+    alone = settings.shard is None and not settings.merges  # The parts of a run don't know what the queue's parts had.
     return (
         # Shards first: a merge adds the usage of its parts to the report, to which the budget adds this job's.
         shards_of(settings.shard, settings.shard_plan, merges=settings.merges),
+        *([MergeQueue()] if alone else []),
         Budget(),
         Coverage(),
     )

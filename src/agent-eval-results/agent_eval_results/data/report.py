@@ -417,6 +417,8 @@ class RunReport(_ComputingReport):
     """Only in the results of a part (`--shard`), which have no verdict of their own: `agent-eval merge` decides."""
     merged_from: MergeReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """Only in merged results."""
+    taken_from: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """URL of the merge queue's run of the same commit whose results these are; None: this run has made them."""
     options: dict[str, str] = Field(default_factory=dict, exclude_if=lambda value: not value)
     """Settings that are needed to repeat the run on another machine: `agent`, `config`, `agent-python`."""
     files: list[FileReport] = Field(default_factory=list)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from agent_eval.gate.verdict import Verdict, with_missing_parts
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline._draft import problem_reports
-from agent_eval.pipeline.features import Run
+from agent_eval.pipeline.features import Run, with_results_of
 from agent_eval.pipeline.shards.parts import PartResults, Parts, absent_directories, read_parts, unreadable_directories
 from agent_eval.pipeline.shards.split import Weighed, hashes_of, partition, split_hash, units_of
 from agent_eval_agents.sources import WHOLE, is_dotenv
@@ -61,9 +61,7 @@ class Merge(Weighed):
         report.notices += self._parts.notices
         report.notices += dict.fromkeys(notice for result in results for notice in result.shard.notices)
         for part in (result.report for result in results):
-            report.provenance |= {name: value for name, value in part.provenance.items() if name != "concurrency"}
-            report.agents += [tree for tree in part.agents if tree.agent not in {each.agent for each in report.agents}]
-            report.coverage += part.coverage
+            with_results_of(report, part)
             report.case_usage += part.case_usage
             report.model_usage += part.model_usage
 

@@ -103,6 +103,14 @@ def uncommitted(subject: str, files: Sequence[str]) -> str:
     return f"Tested with changes that are not in the commit {subject}: {listed(files, MOST_NAMES)}"
 
 
+def queue_taken(message: str) -> str:
+    return f"The merge queue has tested this commit ({message}): its results are the record, and nothing ran again"
+
+
+def queue_not_taken(message: str) -> str:
+    return f"The merge queue has tested this commit, and everything ran again since its run does not fit: {message}"
+
+
 def runs_reused(count: int) -> str:
     return f"{plural(count, 'run')} taken from the journal of an earlier run"
 

@@ -1,0 +1,148 @@
+"""A push that the merge queue has tested: its record is the queue's run of the same commit, and nothing runs again.
+
+Facts: `taken_from`. Only runs that are equal in all that answers and scores depend on are taken over, and only all of
+them: else everything runs, and a notice says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from agent_eval.baseline.archive import recorded_lines, recordings_in
+from agent_eval.baseline.queue import Queued, queued_results
+from agent_eval.forge import ForgeError
+from agent_eval.pipeline.features import Feature, Run, with_results_of
+
+if TYPE_CHECKING:
+    from agent_eval.pipeline._checkout import Checkout
+    from agent_eval.runner import PlannedCase
+    from agent_eval_results import CaseReport, MetricReport, Recording, RunReport
+    from agent_eval_scoring.criteria import Criterion
+
+
+class MergeQueue(Feature):
+    """Takes the results of the merge queue's run over, if there is one that fits."""
+
+    _taken: Queued | None = None
+
+    async def cases(self, run: Run, checkout: Checkout) -> Sequence[CaseReport] | None:
+        """The cases of the queue's run."""
+        ci, settings = run.context.ci, run.settings
+        request, forge = ci.baseline_request, ci.forge
+        if ci.activity.kind != "record" or ci.event.name != "push" or request is None or forge is None:
+            return None
+        # Starting the job again means: measure again. A server's state, a file of answers, tapes: not of the commit.
+        again = (ci.origin.run_attempt or 1) > 1 or settings.resume
+        if again or not forge.has_token or settings.tape_mode != "live" or not _all_run_here(run):
+            return None
+        try:
+            found = await asyncio.to_thread(queued_results, forge, ci.origin, request)
+        except ForgeError as error:
+            run.context.log(f"agent-eval: The merge queue's runs can't be read, so everything runs: {error.message}")
+            return None
+        if found is None:
+            return None
+        cases = found if isinstance(found, str) else _cases(found, run, checkout)
+        if isinstance(cases, str):
+            from agent_eval_results.report.phrases import say
+
+            run.remarks.append(say("queue-not-taken", message=cases))
+            return None
+        assert isinstance(found, Queued)
+        self._taken = found
+        run.context.log(f"agent-eval: The merge queue has tested this commit ({found.url}): nothing runs again")
+        return cases
+
+    def after(self, report: RunReport, checkout: Checkout) -> None:
+        """Adds what the queue's run has beside its cases, and where it is."""
+        if self._taken is None:
+            return
+        from agent_eval_results.report.phrases import say
+
+        taken = self._taken.report
+        with_results_of(report, taken)
+        # What it spent on comparing with the base branch is not what these runs cost.
+        report.case_usage += [each for each in taken.case_usage if each.purpose not in {"agent-again", "agent-base"}]
+        report.taken_from = self._taken.url
+        report.notices.append(say("queue-taken", message=self._taken.url))
+
+
+def _all_run_here(run: Run) -> bool:
+    return all(choice.runs_here for choice in run.choices.by_file.values())
+
+
+def _cases(found: Queued, run: Run, checkout: Checkout) -> list[CaseReport] | str:
+    """The cases of the queue's run, whose recordings are copied; a clause why it can't be taken over."""
+    from agent_eval_results import merge
+
+    report, plan, rate = found.report, run.plan, run.settings.min_pass_rate
+    if report.scoring_version != run.report.scoring_version or report.tool_version != run.report.tool_version:
+        return f"another version of agent-eval made it ({report.tool_version})"
+    if (report.origin.uncommitted if report.origin is not None else []) != run.context.ci.origin.uncommitted:
+        return "it tested files that are not those of the commit, and others than this run"
+    by_id = {case.case_id: case for case in report.cases}
+    if by_id.keys() != {planned.case_id for planned in plan.cases} or report.num_runs != plan.num_runs:
+        return "it has run other cases, or has run them more or less often"
+    for planned in plan.cases:
+        if (why := _difference(planned, by_id[planned.case_id], plan.num_runs)) is not None:
+            return f"{planned.case_id}: {why}"
+    checkout.note_replayed(())
+    lines = dict(_lines(found))
+    for planned, number in plan.runs():
+        stored = lines.get(planned.run_id(number))
+        if stored is None or stored[1].fingerprint != planned.fingerprint + checkout.around:
+            return "files, variables or packages differ that its answers depend on"
+    for planned, number in plan.runs():
+        line, recording = lines[planned.run_id(number)]
+        checkout.run_ids.append(recording.run_id)
+        checkout.journal.adopt(line, recording)
+    # What a file says of a case is never believed without its runs.
+    return [merge((by_id[planned.case_id],), min_pass_rate=rate)[0] for planned in plan.cases]
+
+
+def _lines(found: Queued) -> Iterator[tuple[str, tuple[bytes, Recording]]]:
+    """The recordings by run id, each with its line."""
+    from agent_eval.baseline.archive import ArchiveLimits
+    from agent_eval_results import Recording
+
+    for line in recorded_lines(recordings_in(found.archive, ArchiveLimits())):
+        try:
+            recording = Recording.model_validate_json(line)
+        except ValueError:
+            continue  # Its run is missed below.
+        yield recording.run_id, (line, recording)
+
+
+def _difference(planned: PlannedCase, case: CaseReport, num_runs: int) -> str | None:
+    """What keeps the results of a case from being those that its runs would have now, as a clause."""
+    if case.fingerprint != planned.content:
+        return "the case differs"
+    if [run.run for run in case.runs] != list(range(num_runs)) or not all(run.is_judged for run in case.runs):
+        return "not all of its runs were judged"
+    metrics = {metric.name: metric for metric in case.metrics}
+    if metrics.keys() != {criterion.name for criterion in planned.criteria}:
+        return "its criteria differ"
+    for criterion in planned.criteria:
+        if not _is_measured_alike(criterion, planned, metrics[criterion.name]):
+            return f"{criterion.name} is measured or judged otherwise (the base branch's rules, a policy, a key)"
+    return None
+
+
+def _is_measured_alike(criterion: Criterion, planned: PlannedCase, metric: MetricReport) -> bool:
+    """Whether a metric has the scores and the threshold that it would have here, before any policy is applied."""
+    from agent_eval_agents.fingerprints import versioned
+    from agent_eval_results.data.merging import NO_FACTS
+
+    identity = planned.identities.get(criterion.name)
+    expected = identity.fingerprint if identity is not None else ""
+    versions = {version for run in metric.runs if isinstance(version := run.details.get("version"), str)}
+    measures = {expected, *(versioned(expected, version) for version in versions)}
+    blocking = identity is None or identity.direction != "none"
+    # A reference without facts has none here, either. For another reason, e.g. a missing key, a score may be here.
+    open_ends = any(
+        run.status == "not_evaluated" and (run.reason is None or run.reason.code != NO_FACTS) for run in metric.runs
+    )
+    alike = metric.fingerprint in measures and metric.threshold == criterion.threshold
+    return alike and metric.blocking == blocking and not open_ends
