@@ -105,6 +105,34 @@ SITUATIONS: dict[str, Situation] = {
         f"--agent {name}": ("pkg/__init__.py pkg/mod/agent.py one.py", EVALS, {"explicit": name})
         for name in ("pkg/mod:root_agent", "one.py:root_agent", "one.py#cook", "pkg.mod:root_agent", "tw.py")
     },
+    **{
+        f"a manifest: {text}": ({"app/agent.py": AGENT, "agents-cli-manifest.yaml": f"name: a\n{text}\n"}, EVALS, {})
+        for text in (
+            "agent_directory: app",
+            'agent_directory: "ap"',
+            "agent_directory: [app]",
+            "agent_directory: .",
+            "",
+        )
+    },
+    "a manifest in a part": (
+        {"a/my/agent.py": AGENT, "b/my/agent.py": AGENT, "a/agents-cli-manifest.yaml": "agent_directory: app\n"},
+        "a/tests/a.test.json a/tests/b.test.json:my",
+        {},
+    ),
+    "names of far agents, and one that is near": (
+        {"a/app/agent.py": AGENT, "b/app/agent.py": AGENT, "c/chat/agent.py": AGENT},
+        "c/tests/a.test.json:app",
+        {},
+    ),
+    "a file that is to be recorded": (
+        TWO,
+        "one/a.test.json",
+        {"mapping": {"evals/one.evalset.json": "one", "evals/two.evalset.json": "two", "evals/[x].test.json": "one"}},
+    ),
+    "a module with an agent": ({"core/app.py": AGENT}, EVALS, {}),
+    "a parameter of that name": ({"core/app.py": "def make(root_agent):\n    return root_agent\n"}, EVALS, {}),
+    "an agent in Go": ({"go.mod": "require google.golang.org/adk v1.0.0\n"}, EVALS, {}),
     "a part of a repository": (".git/HEAD bot/agent.py", "a.test.json", {"root": "evals"}),
 }
 
@@ -182,7 +210,7 @@ def test_render_choices__output(tmp_path: Path) -> None:
         "  home/a.test.json           (the eval file is inside this agent's directory)\n"
         "  home/evals/long.test.json  (session_input.app_name `home` names it)\n"
     )
-    assert render_choices(AgentChoices(by_file={})) == "No eval files.\n"
+    assert not render_choices(AgentChoices(by_file={})), "why there are none is said by the problems"
 
 
 def test_working_directory__is_the_project_that_the_agent_is_a_part_of(tmp_path: Path) -> None:

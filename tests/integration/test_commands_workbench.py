@@ -83,6 +83,15 @@ SAMPLES: dict[str, dict[str, str]] = {
         "evals/test-config.json": '{"criteria": {"response_match_score": 1}}',
         ".git/config": GITHUB.replace("github", "gitlab"),
     },
+    "three agents of one name": {
+        "a/app/agent.py": AGENT,
+        "b/app/agent.py": AGENT,
+        "b/backend/app/agent.py": AGENT,
+        "a/tests/my_evals.json": EVALS,
+        "a/tests/a.test.json": EVALS,
+        ".github/x": "",
+    },
+    "eval files of another name": {"home/agent.py": AGENT, "tests/home_eval.json": EVALS, ".github/x": ""},
     "GitLab": {"home/agent.py": AGENT, ".gitlab-ci.yml": "stages: [test]\n"},
     "Jenkins, and the root is the agent": {"agent.py": AGENT, "Jenkinsfile": "pipeline {}\n"},
 }
@@ -163,6 +172,17 @@ def test_init__writes_what_is_missing_once(shell: Shell, tmp_path: Path, monkeyp
         shell.text = ""
         shell.run("validate", "--plan", code=0)
         assert "[agent-ambiguous]" not in shell.text
+
+
+def test_init__lists_the_first_mistakes_of_a_file(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mistakes = ['{"query": "a", "reference": 1}'] * 5 + ['{"query": 1}', '{"query": 2, "reference": 3}', "{}", "7"]
+    write(tmp_path, {"home/agent.py": AGENT, "home/b.test.json": "[\n" + ",\n".join(mistakes) + "\n]"})
+    monkeypatch.chdir(tmp_path)
+    done = shell.run("init", "--dry-run", "--ci", "none", code=0)
+    assert done.count("home/b.test.json:") == 3 and "The same holds for lines 3, 4, 5, 6" in done
+    assert "`agent-eval validate` lists all their errors" in done
 
 
 def test_init__can_be_told_the_ci_system(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,6 +159,7 @@ CONFIG_AND_CASES: dict[str, tuple[Any, ...]] = {
         {"criteria": CALLS},
         *(turns({**TURN, "user_content": message}) for message in EMPTY_MESSAGES),
         turns({**TURN, "user_content": {"role": "model", "parts": [{"text": "hi"}]}}),
+        turns({**TURN, "user_content": {"role": "assistant", "parts": [{"text": "hi"}]}}),
         turns({**TURN, "user_content": {"role": "user", "parts": [{"function_response": {"name": "f"}}]}}),
     ),
     "no scenario": ({"criteria": {"per_turn_user_simulator_quality_v1": 1}}, case()),
@@ -455,6 +456,25 @@ HINTS: dict[str, tuple[Any, Any, list[str], str]] = {
         [],
         "Rename `name` to `tool_name`",
     ),
+    "turns in the legacy format without what the user says": (
+        [{"question": "a", "expected_tool_use": []}],
+        None,
+        [],
+        "no turn has a `query`",
+    ),
+    "cases of a format of its own": (
+        {"name": "x", "test_scenarios": [{"query": "a", "expected_tool_use": []}]},
+        None,
+        [],
+        "a format of its own",
+    ),
+    "an answer of another agent that is a text": (
+        [{"query": "a", "expected_intermediate_agent_responses": ["b"]}],
+        None,
+        [],
+        'Write {"author": "sub_agent", "text": "..."}.',
+    ),
+    "a string that is not closed": ('{"eval_set_id": "a\n", "eval_cases": []}', None, [], "The string is not closed"),
     "a case as another argument": (ONE, None, ["a.test.json", "c"], "`a.test.json:c` selects this case"),
 }
 """An eval file, a config or None, the targets, and what to do."""
@@ -751,3 +771,47 @@ def test_problem_codes__codes_in_the_source_and_in_the_docs_are_the_same() -> No
     assert len(made) > 40
     assert made - set(listed) == set(), "add them to docs/problems.md"
     assert set(listed) - made == set(), "nothing reports them any more"
+
+
+def test_load_suite__a_key_of_the_legacy_format_that_is_almost_right_is_a_warning(tmp_path: Path) -> None:
+    """ADK's converter drops it without a word: an expectation would be lost."""
+    lost = [{"query": "a", "expected_tool_uses": []}]
+    inside = {"query": "a", "expected_tool_use": [{"tool_name": "f", "tool_input": {}, "mock_tool_outputs": 1}]}
+    write(tmp_path / "a.test.json", lost)
+    write(tmp_path / "b.test.json", [{"name": "b", "data": [inside], "initial_sesion": {}}])
+    write(tmp_path / "c.test.json", [{"query": "a", "notes": "ours", "reference": "b", "references": "c"}])
+    write(tmp_path / "test_config.json", {"criteria": {"safety_v1": 1}})
+    warnings = [problem for problem in load_suite(tmp_path).problems if problem.severity is Severity.WARNING]
+    assert [(problem.code, problem.file, problem.path) for problem in warnings] == [
+        ("misspelt-key", "a.test.json", "[0].expected_tool_uses"),
+        ("misspelt-key", "b.test.json", "[0].data[0].expected_tool_use[0].mock_tool_outputs"),
+        ("misspelt-key", "b.test.json", "[0].initial_sesion"),
+    ]
+
+
+def test_load_suite__a_config_in_yaml_is_missed_aloud(tmp_path: Path) -> None:
+    """Only agents-cli has such configs, for its datasets."""
+    write(tmp_path / "evals/a.test.json", ONE)
+    write(tmp_path / "evals/eval_config.yaml", "criteria:\n  response_match_score: 0.8\n")
+    write(tmp_path / "test_config.yml", "# ours\nmetrics: [a]\n")
+    suite = load_suite(tmp_path)
+    found = [(problem.code, problem.file) for problem in suite.problems]
+    assert found == [("config-misnamed", "evals/eval_config.yaml"), ("config-misnamed", "test_config.yml")]
+    assert "JSON" in suite.problems[0].message and '{"criteria": ' in str(suite.problems[0].hint)
+    write(tmp_path / "agents-cli-manifest.yaml", "name: a\n")
+    assert not load_suite(tmp_path).problems
+
+
+def test_config__keys_that_are_comments_are_no_finding(tmp_path: Path) -> None:
+    write(tmp_path / "a.test.json", ONE)
+    write(tmp_path / "test_config.json", {"_comment": "why", "//": "how", "$schema": "x", **scored(0.5)})
+    assert not load_suite(tmp_path).problems
+
+
+def test_render_text__findings_that_say_the_same_of_places_in_a_file_are_one(tmp_path: Path) -> None:
+    names = [{**TURN, "user_content": f"message {number}, longer than what is quoted of it"} for number in range(30)]
+    write(tmp_path / "a.test.json", json.dumps(eval_set(case(conversation=names), case(eval_id=1)), indent=2))
+    problems = load_suite(tmp_path).problems
+    assert len(problems) == 31, "each is in results.json"
+    text = render_text(problems)
+    assert text.count("[wrong-type]") == 2 and re.search(r"The same holds for lines (\d+, ){4}\d+ and 24 more\.", text)

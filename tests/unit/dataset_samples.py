@@ -157,6 +157,14 @@ CONFIGS: dict[str, Any] = {
         "metrics_to_run": ["safety_v1"],
         "custom_metrics": [{"name": "safety_v1", "custom_function": COUNT}],
     },
+    "code that is not Python": {
+        "metrics_to_run": ["count"],
+        "custom_metrics": [{"name": "count", "custom_function": COUNT.replace("):", ")")}],
+    },
+    "an entry with nothing that scores": {"metrics_to_run": ["tone"], "custom_metrics": [{"name": "tone"}]},
+    "a criterion of ADK": {"metrics_to_run": ["tool_trajectory_avg_score"]},
+    "nothing": "",
+    "a comment": "# metrics_to_run: [safety]\n",
     "a name of ADK": {
         "metrics_to_run": ["response_match_score"],
         "custom_metrics": [{"name": "response_match_score", "custom_function": COUNT}],

@@ -340,3 +340,20 @@ def test_read_settings__a_file_with_almost_its_name_is_named(tmp_path: Path) -> 
         (tmp_path / name).write_text("num-runs = 3\n", "utf-8")
     _, problems = read_settings(tmp_path)
     assert [(problem.code, problem.file) for problem in problems] == [("settings-file-misnamed", "agent_eval.toml")]
+
+
+def test_read_settings__settings_in_another_place_are_named(tmp_path: Path) -> None:
+    (tmp_path / "evals").mkdir()
+    for name in ("agent-eval.yaml", "evals/agent-eval.toml"):
+        (tmp_path / name).write_text("num-runs: 3\n", "utf-8")
+    (tmp_path / "pyproject.toml").write_text("[project]\n[tool.agent-eval]\nnum-runs = 3\n", "utf-8")
+    _, problems = read_settings(tmp_path)
+    assert {problem.code for problem in problems} == {"settings-file-misnamed"}
+    assert [problem.location for problem in problems] == [
+        "agent-eval.yaml",
+        "evals/agent-eval.toml",
+        "pyproject.toml:2",
+    ]
+    (tmp_path / "agent-eval.toml").write_text("num-runs = 3\n", "utf-8")
+    _, problems = read_settings(tmp_path)
+    assert [problem.file for problem in problems] == ["agent-eval.yaml", "pyproject.toml"], "evals/ may be a root, too"

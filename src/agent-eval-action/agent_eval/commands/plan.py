@@ -77,7 +77,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     suite, choices = pipeline.find(settings)
     if settings.replay == "all" and not choices.recorded:
         settings = replace(settings, num_runs=1)
-    if arguments.format != "json":
+    if arguments.format != "json" and choices.by_file:
         print(render_choices(choices))
     report, plan_problems = make_report(settings, io.environ, suite, choices)
     if not has_error(plan_problems) and (arguments.shards is not None or arguments.durations):

@@ -8,7 +8,15 @@ import dataclasses
 from agent_eval.commands._io import CliIO
 from agent_eval.commands.start import log_start_directory, print_problems, settings_of
 from agent_eval.gate.policy import Policy
-from agent_eval.pipeline import load, misnamed_models, model_settings, placed, policy_problems, tape_problems
+from agent_eval.pipeline import (
+    load,
+    misnamed_models,
+    model_settings,
+    named_agents_problems,
+    placed,
+    policy_problems,
+    tape_problems,
+)
 from agent_eval_scoring.core.problem import has_error
 from agent_eval_scoring.evalset.problem_texts import summary_line
 
@@ -29,6 +37,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     if settings.policy != Policy():
         problems += policy_problems(settings, suite)
     problems += tape_problems(settings.root, suite)
+    problems += named_agents_problems(settings, suite)
     suite = dataclasses.replace(suite, problems=(*suite.problems, *problems))
     print_problems(suite.problems, arguments.format)
     if arguments.format == "text":

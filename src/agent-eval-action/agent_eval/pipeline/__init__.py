@@ -22,7 +22,14 @@ from agent_eval.pipeline.context import RunContext, default_model, misnamed_mode
 
 if TYPE_CHECKING:
     # What type checkers read; at run time `__getattr__` finds the names.
-    from agent_eval.pipeline._files import find, load, placed, policy_problems, with_agent_of_paths
+    from agent_eval.pipeline._files import (
+        find,
+        load,
+        named_agents_problems,
+        placed,
+        policy_problems,
+        with_agent_of_paths,
+    )
     from agent_eval.pipeline._tapes import (
         StoredTape,
         decides_tools,

@@ -66,24 +66,34 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
     """Reads the eval files and finds the agent of each; both results carry their problems."""
     from agent_eval_agents.discovery import agent_as_path, choose_agents
 
-    def everything() -> Sequence[str]:
-        from agent_eval_scoring.evalset.discovery import discover
-
-        return [file.name for file in discover(settings.root, skip=[settings.output]).files]
-
     suite = load(settings)
     choices = choose_agents(
         settings.root,
         suite.files,
         explicit=settings.agent,
         mapping=settings.agents,
-        everything=everything,
+        everything=lambda: _every_file(settings),
         stateless={f"server:{name}" for name, server in settings.servers.items() if server.protocol == "a2a"},
         ignore_state="ignore-state" in settings.remote_sessions,
         runs=settings.num_runs,
     )
     notices = agent_as_path(settings.root, settings.paths) if settings.agent is None else ()
     return suite, dataclasses.replace(choices, problems=(*choices.problems, *notices))
+
+
+def named_agents_problems(settings: Settings, suite: Suite) -> list[Problem]:
+    """Problems of the agents that `[agents]` or a manifest of agents-cli names, where no agent is chosen."""
+    from agent_eval_agents.discovery import check_names
+
+    if settings.agent is not None or suite.errors:
+        return []
+    return check_names(settings.root, suite.files, settings.agents, lambda: _every_file(settings))
+
+
+def _every_file(settings: Settings) -> list[str]:
+    from agent_eval_scoring.evalset.discovery import discover
+
+    return [file.name for file in discover(settings.root, skip=[settings.output]).files]
 
 
 def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:

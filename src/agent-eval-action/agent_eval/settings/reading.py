@@ -5,6 +5,7 @@ Precedence: a flag, an action input (`INPUT_*`), agent-eval.toml, the default. A
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,9 @@ from agent_eval.settings.toml_file import (
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.problem import Problem, Severity, docs_page
 from agent_eval_scoring.core.selectors import nearby
+
+_IN_YAML = ("agent-eval.yaml", "agent-eval.yml", "agent-eval.json")
+_FOLDERS = (".github", "eval", "evals", "tests", "tests/eval")
 
 
 def read_settings(
@@ -182,11 +186,33 @@ def _replay_or_record(values: dict[str, Any], sources: dict[str, str]) -> None:
 
 
 def _misnamed(root: Path) -> Iterator[Problem]:
-    """Warnings for files whose names are almost that of the settings."""
-    message = "The file is not read, because of its name: its settings don't apply."
-    hint = f"Rename it to `{CONFIG_FILE}`."
-    for name in nearby(CONFIG_FILE, sorted({path.name for path in root.glob("*.toml")} - {CONFIG_FILE}), 1, 0.85):
+    """Warnings for files that look like the settings but are not read: by their name, their place or their table."""
+    found = nearby(CONFIG_FILE, sorted({path.name for path in root.glob("*.toml")} - {CONFIG_FILE}), 1, 0.85)
+    others = list(_IN_YAML)
+    if not (root / CONFIG_FILE).exists():  # Otherwise the other one may be for another start directory.
+        others += [f"{folder}/{CONFIG_FILE}" for folder in _FOLDERS]
+    for name in [*found, *(name for name in others if (root / name).is_file())]:
+        why, hint = "name", f"Rename it to `{CONFIG_FILE}`."
+        if "/" in name:
+            why, hint = "directory", "Move it to the directory in which `agent-eval` is started."
+        elif name in _IN_YAML:
+            hint = f"Write its settings into `{CONFIG_FILE}`, e.g. `num-runs = 3`."
+        message = f"The file is not read, because of its {why}: its settings don't apply."
         yield Problem(severity=Severity.WARNING, code="settings-file-misnamed", message=message, hint=hint, file=name)
+    try:
+        rows = read_regular(root / "pyproject.toml", MAX_SETTINGS).decode("utf-8", "replace").split("\n")
+    except OSError:
+        return
+    for line, row in enumerate(rows, 1):
+        if re.match(r"\[tool\.agent[-_]eval\]", row):
+            yield Problem(
+                severity=Severity.WARNING,
+                code="settings-file-misnamed",
+                message="`[tool.agent-eval]` is not read: its settings don't apply.",
+                hint=f"Move them to `{CONFIG_FILE}`, without the table's header.",
+                file="pyproject.toml",
+                line=line,
+            )
 
 
 def _read_file(path: Path) -> FileSettings:

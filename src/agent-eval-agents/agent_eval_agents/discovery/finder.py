@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from agent_eval_agents.driver import Driver
 from agent_eval_agents.registry import driver_of
 from agent_eval_scoring.core.files import open_regular
-from agent_eval_scoring.core.problem import Problem
+from agent_eval_scoring.core.problem import Problem, Severity
 from agent_eval_scoring.core.text import carriable, without_credentials
 from agent_eval_scoring.evalset.models import LoadedFile
 
@@ -40,6 +40,7 @@ _BEYOND = re.compile(r"^\s*from\s+\.\.", re.MULTILINE)
 _OTHER_NAME = re.compile(r"^(\w++)[ \t]*+(?::[^=\n]*+)?=[ \t]*+[\w.]*(?:Agent|App)\(", re.MULTILINE)
 """An agent assigned to a variable. Possessive quantifiers limit the time for long lines."""
 _SOURCES = ("agent.py", "__init__.py")
+_OTHER_LANGUAGES = {"Go": "go.mod", "Java": "pom.xml", "JavaScript": "package.json", "Rust": "Cargo.toml"}
 PROJECT_FILES = ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg")
 """Files that mark the directory of a Python project."""
 _MAX_DIRECTORIES = 20_000
@@ -315,7 +316,16 @@ class Finder:
     def in_other_modules(self) -> list[str]:
         """Files of packages, other than those that ADK reads, that define an agent."""
         files = sorted(self.root.glob("*/*.py"))
-        return [self.label(path) for path in files if path.name not in _SOURCES and _mentions_agent(path)]
+        return [self.label(path) for path in files if path.name not in _SOURCES and _DEFINED.search(_source_of(path))]
+
+    def why_none(self) -> Iterator[str]:
+        """Clauses about why the repository has no agent in Python, once `everywhere` is known to be empty."""
+        yield from (self.lacking(source) for source in self.without_agent[:3])
+        for name in self.in_other_modules()[:1]:
+            yield f"{name} defines one, but ADK reads agent.py: rename it, or set `--agent {name}`"
+        for language, file in _OTHER_LANGUAGES.items():
+            if _ADK.search(_source_of(self.root / file)):
+                yield f"{file} looks like an agent in {language}: start its server, and set `--agent adk:URL`"
 
     def _similar(self, name: str) -> list[str]:
         labels = {self.label(agent): agent.name for agent in self.everywhere}
@@ -342,6 +352,37 @@ class Finder:
                     return AgentChoice(path=self.label(agent), reason="agent_directory of the agents-cli project")
                 return None
         return None
+
+    def manifest_problems(self, files: Iterable[str]) -> Iterator[Problem]:
+        """A warning for each manifest above the files whose `agent_directory` is no agent, so that it selects none."""
+        checked: set[Path] = set()
+        for file in files:
+            folders = self._upwards((self.root / file).parent)
+            folder = next((folder for folder in folders if (folder / MANIFEST).is_file()), None)
+            if folder is None or folder in checked:
+                continue
+            checked.add(folder)
+            text = _source_of(folder / MANIFEST)
+            line = next((n for n, row in enumerate(text.split("\n"), 1) if row.startswith("agent_directory")), None)
+            named = _AGENT_DIRECTORY.search(text)
+            if line is None or (named and self.is_agent(folder / named[1])):
+                continue
+            message, hint = "`agent_directory` can't be read.", "Write it on one line, e.g. `agent_directory: app`."
+            if named:
+                agent = folder / named[1]
+                what = f"contains no agent: {self._missing_files(agent)}" if agent.is_dir() else "does not exist"
+                message = f"`agent_directory` is `{plain(named[1])}`, which {what}."
+                below = [agent.relative_to(folder) for agent in self.everywhere if agent.is_relative_to(folder)]
+                names = " or ".join(f"`{plain(path.as_posix())}`" for path in below[:3])
+                hint = f"Did you mean {names}?" if below else "Name the directory of the agent."
+            yield Problem(
+                severity=Severity.WARNING,
+                code="agent-directory-missing",
+                message=f"{message} The agent of the eval files is selected without it.",
+                hint=f"{hint} `agent-eval validate --plan` shows the agent of each file.",
+                file=self.label(folder / MANIFEST),
+                line=line,
+            )
 
     def _by_app_name(self, file: LoadedFile, directory: Path) -> AgentChoice | NoChoice | None:
         names = {case.session_input.app_name for case in file.cases if case.session_input is not None}
@@ -370,6 +411,11 @@ class Finder:
                 if candidate.name == name and candidate != self.root and self.is_agent(candidate):
                     return [candidate]
         return [agent for agent in self.everywhere if agent.name in {name, f"{name}.py"}]
+
+    def nearest_to(self, directory: str) -> list[str]:
+        """The agent that a directory's eval files would have without a name; none if there is not exactly one."""
+        choice = self._nearest(self.root / directory)
+        return [choice.path] if isinstance(choice, AgentChoice) else []
 
     def _nearest(self, directory: Path) -> AgentChoice | NoChoice:
         for folder in self._upwards(directory):
@@ -421,7 +467,7 @@ class Finder:
 
 
 def find_agents(root: Path) -> tuple[list[str], list[str]]:
-    """The agents of a repository, and why files named agent.py define none.
+    """The agents of a repository; if there are none, why.
 
     Args:
         root: The repository.
@@ -431,7 +477,7 @@ def find_agents(root: Path) -> tuple[list[str], list[str]]:
     """
     finder = Finder(root=root.resolve())
     agents = [finder.label(agent) for agent in finder.everywhere]
-    return agents, [finder.lacking(source) for source in finder.without_agent]
+    return agents, [] if agents else list(finder.why_none())
 
 
 def plain(text: str) -> str:

@@ -107,6 +107,18 @@ def choose_agents(
     )
 
 
+def check_names(
+    root: Path,
+    files: Sequence[LoadedFile],
+    mapping: Mapping[str, str],
+    everything: Callable[[], Sequence[str]] | None = None,
+) -> list[Problem]:
+    """Problems of `[agents]` and of manifests alone: of the agents that they name; see `choose_agents`."""
+    finder = Finder(root=root.resolve())
+    mapped, problems = _mapped(finder, mapping, files, everything)
+    return [*problems, *finder.manifest_problems(file.path for file in files if file.path not in mapped)]
+
+
 def in_adk_order(root: Path, targets: Sequence[str]) -> tuple[str, list[str]] | None:
     """The agent's directory and the other paths of arguments in the order of `adk eval AGENT FILE ...`.
 
@@ -176,6 +188,7 @@ def _choose(
         elif choice_or_failure is not None:
             failures.setdefault(choice_or_failure, []).append(file.path)
     problems += [_problem(failure, paths, finder) for failure, paths in failures.items()]
+    problems += finder.manifest_problems(file.path for file in files if file.path not in mapped)
     return AgentChoices(by_file=by_file, problems=tuple(problems))
 
 
@@ -190,6 +203,7 @@ def _mapped(
         return {}, []
     by_file: dict[str, AgentChoice | None] = {}
     problems: list[Problem] = []
+    coming: list[str] = []
     others: Sequence[str] | None = () if everything is None else None
     for pattern, name in mapping.items():
         try:
@@ -205,6 +219,9 @@ def _mapped(
             )
             continue
         matched = [file.path for file in files if patterns.match(file.path)]
+        if not matched and _is_new_file(finder.root, pattern):
+            coming.append(pattern)
+            continue
         if not matched:
             if others is None and everything is not None:
                 # Only now, since it searches the repository: the pattern may be for files of another run.
@@ -228,7 +245,23 @@ def _mapped(
             reason = f'"{pattern}" in {CONFIG_FILE}'
             choice = AgentChoice(path=path, reason=reason, sub_agent=sub_agent_in(path, finder.root))
         by_file |= dict.fromkeys(matched, choice)
+    if coming:
+        problems.append(
+            Problem(
+                severity=Severity.NOTICE,
+                code="agent-mapping-unused",
+                message=f"[agents] names {_listed(coming)}, which {'do' if coming[1:] else 'does'} not exist.",
+                hint=f"`agent-eval record {shlex.quote(coming[0])}` makes it. Or correct the name.",
+                file=CONFIG_FILE,
+            )
+        )
     return by_file, problems
+
+
+def _is_new_file(root: Path, pattern: str) -> bool:
+    """Whether a pattern is the name of an eval file that is still to be recorded, as `agent-eval init` writes it."""
+    is_name = pattern.endswith((".evalset.json", ".test.json")) and not GLOB & set(pattern)
+    return is_name and not (root / pattern.lstrip("/")).exists()
 
 
 def _shared_set_ids(choices: AgentChoices, files: Sequence[LoadedFile]) -> list[Problem]:
@@ -310,11 +343,7 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
     elif candidates:
         message = f"no agent was found around {who}; the repository has {_listed(candidates)}"
     else:
-        lacking = "".join(f"; {finder.lacking(source)}" for source in finder.without_agent[:3])
-        if elsewhere := finder.in_other_modules():
-            lacking += (
-                f"; {elsewhere[0]} defines one, but ADK reads agent.py: rename it, or set `--agent {elsewhere[0]}`"
-            )
+        lacking = "".join(f"; {why}" for why in finder.why_none())
         where = searched(finder.root)
         top = repository_of(finder.root) or finder.root
         others = [] if top == finder.root else find_agents(top)[0]
@@ -328,8 +357,11 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
             file=paths[0],
         )
     # A TOML string has the same escapes as a JSON one.
-    lines = [f"{json.dumps(pattern)} = {json.dumps(candidates[0])}"]
-    lines += [f"#   or {json.dumps(name)}" for name in candidates[1:5]]
+    # Of far agents of one name, none may be meant: projects are copied with their eval files.
+    one_name = len({candidate.rpartition("/")[2] for candidate in candidates}) == 1
+    names = list(dict.fromkeys([*(finder.nearest_to(failure.directory) if one_name else ()), *candidates]))
+    lines = [f"{json.dumps(pattern)} = {json.dumps(names[0])}"]
+    lines += [f"#   or {json.dumps(name)}" for name in names[1:5]]
     mapping = "\n    ".join(("[agents]", *lines))
     return Problem(
         code=failure.code,
@@ -361,4 +393,4 @@ def render_choices(choices: AgentChoices) -> str:
         lines.append(plain(agent))
         width = min(max(len(path) for path, _ in files), 72)
         lines += [f"  {plain(path):<{width}}  ({reason})" for path, reason in files]
-    return "\n".join(lines) + "\n" if lines else "No eval files.\n"
+    return "\n".join([*lines, ""])

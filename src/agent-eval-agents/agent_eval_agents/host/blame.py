@@ -178,6 +178,8 @@ def hint_for_code(kind: MetricFailureKind, message: str) -> str | None:
     if _NO_TEXT.search(message):
         text = '`"".join(part.get("text", "") for part in instance["response"]["parts"])`'
         return f"`response` is a message with `parts`, not a text: use {text}."
+    if "SyntaxError: " in message or "IndentationError: " in message:
+        return "Correct the function at this line; its first line is 1."
     return "See the config of the metrics." if kind is MetricFailureKind.IMPORT else None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from agent_eval_scoring.core.text import listed
 
 _REPOSITORY = "org/agent-eval-action"
+_ALIKE_IN_FILE = 3
 MAX_PROBLEMS = 100
 """Listed findings of one file: a small file can have 200,000, more than anyone reads."""
 
@@ -70,14 +71,27 @@ def has_error(problems: Iterable[Problem]) -> bool:
 
 
 def alike(problems: Iterable[Any]) -> list[tuple[Any, str]]:
-    """The findings for a person, each with what to add to its message: notices that say the same of files are one."""
+    """The findings for a person, each with what to add to its message: notices that say the same of files are one, and
+    so are three findings or more that say the same of places in a file.
+    """
     groups: dict[object, list[Any]] = {}
     for problem in problems:
         said = (problem.code, problem.message, problem.hint)
         is_notice = problem.severity == Severity.NOTICE and problem.file
-        groups.setdefault(said if is_notice else id(problem), []).append(problem)
-    others = ((first, [other.file for other in rest if other.file != first.file]) for first, *rest in groups.values())
-    return [(first, f" The same holds for {listed(files, 3, 'file')}." if files else "") for first, files in others]
+        place = None if is_notice or problem.line is None else problem.file
+        groups.setdefault((*said, place) if is_notice or place else id(problem), []).append(problem)
+    result = []
+    for first, *rest in groups.values():
+        places = [str(other.line) for other in rest if other.file == first.file and other.line is not None]
+        files = [other.file for other in rest if other.file != first.file]
+        if files:
+            result.append((first, f" The same holds for {listed(files, 3, 'file')}."))
+        elif len(places) == len(rest) >= _ALIKE_IN_FILE - 1:
+            result.append((first, f" The same holds for lines {listed(places, 5)}."))
+        else:
+            same_notice = first.severity == Severity.NOTICE and first.file
+            result += [(first, "")] if same_notice else [(problem, "") for problem in (first, *rest)]
+    return result
 
 
 def capped(problems: Iterable[Problem]) -> list[Problem]:

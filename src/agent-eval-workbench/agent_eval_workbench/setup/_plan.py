@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from agent_eval_agents.sandbox import allow_list
 from agent_eval_results import DEFAULT
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.git_process import CONFIG, ENVIRONMENT, KEPT, GitError, run_git
-from agent_eval_scoring.core.problem import Problem, Severity, has_error
+from agent_eval_scoring.core.problem import Problem, Severity, alike, has_error
 from agent_eval_scoring.core.text import listed, plural
 from agent_eval_scoring.evalset.json import write_text
 from agent_eval_scoring.evalset.models import Suite
@@ -36,6 +37,7 @@ _CONFIG = {
 _IGNORED = (f"{DEFAULT}/", ".adk/")
 _SETTINGS = "agent-eval.toml"
 _GATE = "agent-eval"
+_PER_FILE = 3
 _GITLAB, _JENKINS = ".gitlab-ci.yml", "Jenkinsfile"
 _SECONDS = 10.0
 _BRANCH = re.compile(r"[A-Za-z0-9][\w./-]*")
@@ -91,7 +93,7 @@ def plan_setup(root: Path, *, ci: str | None = None) -> Setup:
         return Setup(problems=tuple(problems))
     suite, choices = find(settings)
     missing = _without_evals(agents, choices, has_files=bool(suite.file_count))
-    files = {agent: f"{_EVALS}/{_name(agent, root)}.evalset.json" for agent in missing}
+    files = dict(zip(missing, _new_files(missing, root), strict=True))
     steps = [
         *_eval_files(suite, choices, files),
         *_config(root, suite, bool(files)),
@@ -142,14 +144,36 @@ def _name(agent: str, root: Path) -> str:
     return root.name if agent == "." else Path(agent).name
 
 
+def _new_files(agents: Sequence[str], root: Path) -> Iterator[str]:
+    """An eval file for each agent: with as much of its path as distinguishes it from the others."""
+    names = [_name(agent, root) for agent in agents]
+    for agent, name in zip(agents, names, strict=True):
+        parts = Path(agent).parts
+        others = [Path(other).parts for other, its in zip(agents, names, strict=True) if its == name and other != agent]
+        most = next((n for n in range(1, len(parts)) if all(other[-n:] != parts[-n:] for other in others)), len(parts))
+        yield f"{_EVALS}/{'_'.join(parts[-most:]) if others else name}.evalset.json"
+
+
 def _eval_files(suite: Suite, choices: AgentChoices, files: dict[str, str]) -> Iterator[Step]:
     if suite.file_count:
         cases = sum(len(file.cases) for file in suite.files)
         yield Step(status="kept", what=plural(suite.file_count, "eval file"), note=plural(cases, "case"))
     errors = [problem for problem in choices.problems if problem.severity is Severity.ERROR]
     errors += [problem for problem in suite.errors if problem.code not in {"no-eval-files", "no-eval-cases"}]
-    for problem in errors:
-        yield Step(status="to do", what=problem.location or _SETTINGS, note=f"{problem.message} ({problem.hint})")
+    shown: Counter[str | None] = Counter()
+    for problem, others in alike(errors):
+        shown[problem.file] += 1
+        if shown[problem.file] <= _PER_FILE:
+            note = f"{problem.message}{others} ({problem.hint})"
+            yield Step(status="to do", what=problem.location or _SETTINGS, note=note)
+    if any(count > _PER_FILE for count in shown.values()):
+        yield Step(status="to do", what="eval files", note="`agent-eval validate` lists all their errors")
+    for problem in suite.problems:
+        why = (problem.hint or "").partition("Eval files are named ")[0].strip()
+        if problem.code == "eval-file-misnamed":
+            yield Step(status="to do", what=problem.location, note=f"{problem.message} ({problem.hint})")
+        elif problem.code == "no-eval-files" and problem.severity is Severity.ERROR and why:
+            yield Step(status="to do", what="eval files", note=why)
     for agent, file in files.items():
         yield Step(status="to do", what=file, note=f"record a case of {agent}")
 
@@ -269,8 +293,9 @@ def _not_passed(root: Path, variables: Variables) -> Iterator[Step]:
     left = {name: places for name, places in variables.reads.items() if not re.search(rf"\b{name}\b", ci)}
     added = []
     for name, places in left.items():
-        status = "not passed to the agent"
+        status = "passed to the agent, if the job sets it"
         if not is_passed(name):
+            status = "not passed to the agent"
             try:
                 allow_list(f"+{name}")
                 added.append(name)

@@ -30,6 +30,9 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
                 "Give each case a unique id, which identifies it in results and baselines.",
             )
         first.setdefault(case.eval_id, index)
+        if not case.eval_id.strip():
+            hint = 'Write a name, e.g. "berlin": it selects the case, and identifies it in results and baselines.'
+            yield file.error("invalid-value", "`eval_id` is empty.", (*path, "eval_id"), hint)
         if case.conversation == []:
             yield file.error(
                 "empty-conversation",
@@ -38,6 +41,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
                 "Add a turn, or delete the case.",
             )
         yield from _recorded_keys(file, case, path)
+        yield from _nameless_calls(file, case, path)
         yield from _odd_messages(file, case, path)
         yield from _persona(file, case, path)
         yield from check_scenario(file, case, path)
@@ -61,12 +65,23 @@ def _recorded_keys(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[P
             )
 
 
+def _nameless_calls(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
+    """Expected calls that no call can match."""
+    for number, turn in enumerate(case.conversation or ()):
+        data = turn.intermediate_data
+        for index, call in enumerate(data.tool_uses if isinstance(data, IntermediateData) else ()):
+            if not call.name:
+                at = (*path, "conversation", number, "intermediate_data", "tool_uses", index)
+                message = "The expected call has no `name`, so no call of the agent can match it."
+                yield file.error("invalid-value", message, at, 'Add "name": "get_weather", the tool\'s name.')
+
+
 def _odd_messages(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
     """Warnings about messages that are sent as they are, and that a model probably does not answer as intended."""
     for number, turn in enumerate(case.conversation or ()):
         at: JsonPath = (*path, "conversation", number, "user_content")
-        if turn.user_content.role == "model":
-            message, hint = "The user's message has the role `model`.", "Write `user`, or omit the role."
+        if (role := turn.user_content.role) not in {None, "", "user"}:
+            message, hint = f"The user's message has the role `{role}`.", "Write `user`, or omit the role."
             yield file.warning("odd-message", message, (*at, "role"), hint)
         if not any(
             part.text or part.model_dump(exclude={"text"}, exclude_none=True) for part in turn.user_content.iter_parts()

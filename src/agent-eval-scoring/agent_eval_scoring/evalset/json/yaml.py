@@ -75,7 +75,9 @@ class _YamlPositions(Positions):
     """The positions of nodes."""
 
     def of(self, path: JsonPath, *, key: bool = False) -> Position:
-        node: Node = _reader().compose(self._text)
+        node: Node | None = _reader().compose(self._text)
+        if node is None:  # No text, or comments only.
+            return Position(1, 1)
         for number, step in enumerate(path, start=1):
             child = _child(node, step)
             if child is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -31,6 +32,9 @@ from agent_eval_scoring.evalset.paths import dangling_link, name_of
 
 CONFIG_NAMES = ("test_config.json", "eval_config.json")
 """File names of configs of ADK and of Google's agent-starter-pack. The first one has precedence."""
+_OF_AGENTS_CLI = ("agents-cli-manifest.yaml", "datasets", "../datasets")
+"""Beside a config in YAML, or in a directory above it: agents-cli's datasets are scored with it."""
+_IN_YAML = re.compile(rb"^(?:criteria|metrics|metrics_to_run|custom_metrics)[ \t]*:", re.MULTILINE)
 _ALIKE = 0.75
 """How alike a config's name and that of a file must be for a warning: `config.json` and `test-config.jsonc` are."""
 
@@ -216,21 +220,36 @@ def _misnamed(directory: Path, root: Path) -> Iterator[Problem]:
     except OSError:
         return  # Discovery warns of it.
     for name in names:
+        is_yaml = name.endswith((".yaml", ".yml"))
+        if is_yaml and any(
+            os.path.lexists(folder / other) for folder in _upwards(directory, root) for other in _OF_AGENTS_CLI
+        ):
+            continue
         if nearby(name, CONFIG_NAMES, cutoff=_ALIKE) and _has_criteria(directory / name):
+            message = "The file has criteria but is not read, because of its name."
+            hint = f"Rename it to `{CONFIG_NAMES[0]}`, or set `config` to its path."
+            if is_yaml:
+                message = "The file has criteria but is not read: the config of ADK's eval files is JSON."
+                hint = f'Write its criteria into `{CONFIG_NAMES[0]}`: {{"criteria": {{"response_match_score": 0.8}}}}.'
             yield Problem(
                 severity=Severity.WARNING,
                 code="config-misnamed",
-                message="The file has criteria but is not read, because of its name.",
-                hint=f"Rename it to `{CONFIG_NAMES[0]}`, or set `config` to its path.",
+                message=message,
+                hint=hint,
                 file=name_of(directory / name, root),
             )
 
 
+def _upwards(directory: Path, root: Path) -> list[Path]:
+    return [folder for folder in (directory, *directory.parents) if folder.is_relative_to(root)]
+
+
 def _has_criteria(path: Path) -> bool:
     try:
-        return b'"criteria"' in read_regular(path, MAX_SETTINGS)
+        text = read_regular(path, MAX_SETTINGS)
     except OSError:
         return False  # A directory, for example. Nothing depends on it but a warning.
+    return bool(_IN_YAML.search(text)) if path.suffix in {".yaml", ".yml"} else b'"criteria"' in text
 
 
 def _ignored_live_mode(document: Document) -> Iterator[Problem]:
@@ -258,7 +277,7 @@ def _unknown_keys(document: Document) -> Iterator[Problem]:
 def _unknown_keys_in(document: Document, path: JsonPath, keys: list[str], owner: str) -> Iterator[Problem]:
     value = document.value[path[0]] if path else document.value
     for key in value:
-        if key not in spellings(keys) and not key.startswith("$"):
+        if key not in spellings(keys) and not key.startswith(("$", "_", "//")):  # Comments, as people write them.
             yield document.warning(
                 "unknown-config-key",
                 f"`{key}` is not a key of {owner} and is ignored.",

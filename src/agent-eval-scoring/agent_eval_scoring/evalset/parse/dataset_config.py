@@ -6,6 +6,7 @@ agents-cli ignores. A metric without a threshold is compared with the base branc
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -133,6 +134,7 @@ class DatasetMetrics:
         value = self.document.value
         if not isinstance(value, dict):
             message = "The config must be a mapping with `metrics_to_run` and `custom_metrics`."
+            message = "The file is empty." if value is None else message
             yield self.document.error("wrong-type", message, hint="Write `metrics_to_run: [...]`.")
             return
         for key, what in (("metrics_to_run", "names of metrics"), ("custom_metrics", "metrics, each with a `name`")):
@@ -186,6 +188,7 @@ class DatasetMetrics:
                 continue
             if source is not None:
                 custom[name] = source
+                problems += self._syntax(name, source["code"])
             problems += self._remarks(result[name], path)
         result |= {each.name: each for each in (base.criteria if base is not None else ())}
         if not result and not problems:
@@ -259,6 +262,19 @@ class DatasetMetrics:
             raise _Refused("custom-metric-source", f"{what} `def evaluate(instance)`.", hint, (*path, key))
         return reference, source
 
+    def _syntax(self, name: str, code: str) -> Iterator[Problem]:
+        """A warning for code that this Python can't read: the agent's, which runs it, may be a newer one."""
+        index, entry = self.pool[name]
+        try:
+            ast.parse(code)
+        except (SyntaxError, ValueError) as error:
+            place = f" (line {error.lineno} of the function)" if isinstance(error, SyntaxError) else ""
+            message = f"`{name}` is not Python: {getattr(error, 'msg', error)}{place}."
+            key = "custom_function" if "custom_function" in entry else "custom_function_file"
+            at: JsonPath = ("custom_metrics", index, key)
+            hint = "Correct it. Only a newer Python of the agent could read it."
+            yield self.document.warning("custom-metric-source", message, path=at, hint=hint)
+
     def _prompt(
         self, name: str, entry: Mapping[str, Any], path: JsonPath, settings: Mapping[str, Any]
     ) -> CriterionConfig:
@@ -293,6 +309,16 @@ class DatasetMetrics:
             message = f"`{name}` is no metric without an entry in `custom_metrics`."
             raise _Refused("unknown-metric", message, f"Add `- name: {name}` there, as agents-cli needs it.")
         if base not in _MAPPED:
+            if name in self.pool:
+                message = (
+                    f"`{name}` has nothing that computes a score: {listed([f'`{key}`' for key in _BODIES[:3]], 3)}."
+                )
+                hint = f"Add one to this entry, or choose a built-in metric, such as `{_BUILT_IN[0]}`."
+                raise _Refused("metric-unsupported", message, hint, (*path, "name") if path else ())
+            if name in METRICS:
+                message = f"`{name}` is a criterion of ADK, not a metric of agents-cli."
+                hint = f'Set it in a test_config.json, e.g. "criteria": {{"{name}": 0.8}}, and remove it here.'
+                raise _Refused("unknown-metric", message, hint, (*path, "name") if path else ())
             close = nearby(name, [*_BUILT_IN, *self.pool], count=1)
             guess = f"Did you mean `{close[0]}`? " if close else ""
             hint = f"{guess}Own metrics are defined in `custom_metrics`."

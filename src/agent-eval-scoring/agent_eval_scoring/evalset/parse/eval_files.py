@@ -235,6 +235,22 @@ _KINDS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
         "It is a trace (OpenTelemetry). `--agent recorded:FILE` scores it with eval files, and `agent-eval record NEW "
         "--from FILE` makes eval cases of its conversations.",
     ),
+    (
+        _has("expected_tool_use", "expected_intermediate_agent_responses", "reference"),
+        "It looks like ADK's older format, a list of turns, but no turn has a `query`, what the user says: "
+        '[{"query": "...", "expected_tool_use": [], "reference": "..."}].',
+    ),
+    (
+        lambda item: any(
+            isinstance(case, dict) and "query" in case
+            for value in item.values()
+            if isinstance(value, list)
+            for case in value
+        ),
+        "It is a format of its own, which ADK does not read either. Write its cases as an eval set: "
+        '{"eval_set_id": "...", "eval_cases": [{"eval_id": "...", "conversation": [{"user_content": {"parts": '
+        '[{"text": "..."}]}}]}]}.',
+    ),
     (_has("criteria"), "It looks like a config file; use it with --config, or put it next to the eval files."),
     (
         _has("events"),

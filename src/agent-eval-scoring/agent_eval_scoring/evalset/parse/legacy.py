@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +22,7 @@ from agent_eval_scoring.core.invocation import IntermediateData, Invocation
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, Severity, too_many
 from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
 from agent_eval_scoring.evalset.models import EvalCase, EvalSet, SessionInput
-from agent_eval_scoring.evalset.parse.shape import shape_problems
+from agent_eval_scoring.evalset.parse.shape import keys_of, near_miss, shape_problems
 
 _IGNORE_UNKNOWN = ConfigDict(extra="ignore", defer_build=True)
 
@@ -175,12 +177,30 @@ def convert(
         problems.append(too_many(problems, MAX_PROBLEMS, more))
     if problems:
         return None, problems
+    problems += islice(_misspelt(document, document.value, model, ()), MAX_PROBLEMS)
     if single_case:
         cases = [_case(eval_id, items, session)]
     else:
         cases = [_case(item.name, item.data, item.initial_session) for item in items]
     eval_set = EvalSet(eval_set_id=eval_set_id, eval_cases=cases)
-    return Converted(eval_set=eval_set, form="turns" if single_case else "evals"), [_notice(document, single_case)]
+    return Converted(eval_set=eval_set, form="turns" if single_case else "evals"), [
+        _notice(document, single_case),
+        *problems,
+    ]
+
+
+def _misspelt(document: Document, items: Any, model: type[BaseModel], path: JsonPath) -> Iterator[Problem]:
+    """Warnings for ignored keys that are similar to known keys, with which an expectation would be lost."""
+    inner: dict[str, type[BaseModel]] = {"data": LegacyTurn, "expected_tool_use": LegacyToolUse}
+    keys = keys_of(model)
+    for index, item in enumerate(items):
+        for key, value in item.items():
+            place: JsonPath = (*path, index, key)
+            if key in keys:
+                yield from _misspelt(document, value, inner[key], place) if key in inner else ()
+            elif (close := near_miss(key, keys)) is not None and close not in item:
+                message = f"`{key}` is not a known key here and is ignored."
+                yield document.warning("misspelt-key", message, path=place, key=True, hint=f"Did you mean `{close}`?")
 
 
 def _notice(document: Document, single_case: bool) -> Problem:

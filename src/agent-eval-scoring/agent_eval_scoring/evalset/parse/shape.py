@@ -38,6 +38,8 @@ _LEGACY_NAMES = {
 }
 """Current names of keys of ADK's legacy format."""
 _OTHER_NAMES = {"expected_response": "final_response", "content": "text", "question": "prompt", "answer": "response"}
+_OTHER_NAMES |= dict.fromkeys(("test_cases", "tests", "evals", "examples", "scenarios"), "eval_cases")
+_OTHER_NAMES |= dict.fromkeys(("case_id", "test_id"), "eval_id")
 """Names that other formats have for keys."""
 
 _NOUNS = {
@@ -93,6 +95,20 @@ _HINTS = {
     "eval_cases": 'Write a list of cases: [{"eval_id": "...", "conversation": [...]}].',
     "intermediate_responses": 'Write ["author", [{"text": "..."}]].',
     "rubric_content": 'Write {"text_property": "..."}.',
+    "eval_set_id": 'Write a name in quotes: "weather".',
+    "invocation_id": 'Write a text in quotes, e.g. "1", or remove the key.',
+    "creation_timestamp": "Write the seconds since 1970, e.g. 1790000000, or remove the key.",
+    "session_input": 'Write {"app_name": "weather", "user_id": "user", "state": {}}.',
+    "initial_session": 'Write {"app_name": "weather", "user_id": "user", "state": {}}.',
+    "app_name": 'Write the name of the agent\'s directory: "weather".',
+    "user_id": 'Write "user".',
+    "starting_prompt": 'Write what the user says first: "Hello".',
+    "conversation_plan": 'Write what the user wants: "Book a table for two.".',
+    "expected_tool_use": 'Write [{"tool_name": "get_weather", "tool_input": {"city": "Berlin"}}].',
+    "expected_intermediate_agent_responses": 'Write [{"author": "sub_agent", "text": "..."}].',
+    "rubric_id": 'Write a name in quotes: "polite".',
+    "threshold": "Write a number without quotes: 0.8.",
+    "code_config": 'Write {"name": "package.module.function"}.',
     "criteria": 'Write metrics with their thresholds: {"response_match_score": 0.8}.',
 }
 _EXAMPLES = {
@@ -258,9 +274,17 @@ def _missing_hint(document: Document, path: JsonPath, missing: str) -> str:
     for key in _value_at(document.value, path):
         if _LEGACY_NAMES.get(missing) == key:
             return f"Rename `{key}` to `{missing}`, its name in the legacy format, in which the file begins."
-        if near_miss(key, [missing]) or _is_word_of(key, missing) or missing == _LEGACY_NAMES.get(key):
+        if (
+            near_miss(key, [missing])
+            or _is_word_of(key, missing)
+            or missing
+            in {
+                _LEGACY_NAMES.get(key),
+                _OTHER_NAMES.get(key),
+            }
+        ):
             return f"Rename `{key}` to `{missing}`."
-    example = re.fullmatch(r"Write [^\[{\"]*(.+)\.", _HINTS.get(missing, ""))
+    example = re.fullmatch(r"Write [^\[{\"\d]*(.+)\.", _HINTS.get(missing, ""))
     return f'Add "{missing}": {example[1] if example else "..."} to the object that starts here.'
 
 
