@@ -66,8 +66,7 @@ class Settings:
     agent_cwd: str = option(
         AGENT,
         "Working directory of the agent's process: project (the nearest directory above the agent with a "
-        "pyproject.toml, requirements.txt, setup.py or setup.cfg, else the root), root, agent (its own "
-        "directory), or a path.",
+        "pyproject.toml, requirements.txt, setup.py or setup.cfg, else the root), root, agent, or a path.",
         default="project",
         parse=parsers.directory_name,
         metavar="DIR",
@@ -90,8 +89,8 @@ class Settings:
     )
     agent_headers: Mapping[str, str] = option(
         AGENT,
-        "Headers for the server of a remote agent (`adk:URL`), one `Name: value` on each line. They go only to "
-        "the origin of the URL in `agent`. On the command line: the variable AGENT_EVAL_AGENT_HEADERS.",
+        "Headers for the server of a remote agent (`adk:URL`), one `Name: value` on each line, sent only to the "
+        "origin of the URL in `agent`. On the command line: the variable AGENT_EVAL_AGENT_HEADERS.",
         parse=parsers.headers,
         metavar="HEADERS",
         in_file=False,
@@ -99,16 +98,15 @@ class Settings:
     )
     remote_sessions: frozenset[str] = option(
         AGENT,
-        "Exceptions for sessions of remote agents, separated by commas: as-given (user ids as in the case, without a "
-        "random suffix), keep (sessions are not deleted after their run), ignore-state (a case with a state that an "
-        "agent behind A2A can't begin with runs without it).",
+        "Exceptions for sessions of remote agents, separated by commas: as-given (user ids without a random suffix), "
+        "keep (sessions are not deleted), ignore-state (cases run without an initial state that A2A can't pass).",
         parse=parsers.some_of("as-given", "keep", "ignore-state"),
         metavar="WORDS",
     )
     workers: int | None = option(
         AGENT,
-        "Processes per agent, or auto: one, a second one if the agent loads quickly and has many sessions, and "
-        "further ones up to the number of cores while it keeps them busy. Each serves many sessions concurrently.",
+        "Processes per agent, each with many sessions; or auto: one, a second one if the agent loads quickly and has "
+        "many sessions, and further ones up to the number of cores while they are busy.",
         default="auto",
         parse=parsers.auto,
     )
@@ -123,9 +121,8 @@ class Settings:
     )
     concurrency: int | None = option(
         RUNS,
-        "Number of concurrent runs, or auto: 8 at first (4 if an agent answers through a server), up to 64 while "
-        "the model provider neither refuses requests nor becomes slower. Reduced temporarily when it answers 429 or "
-        "503.",
+        "Number of concurrent runs, or auto: 8 at first (4 if an agent answers through a server), up to 64 while the "
+        "model provider neither refuses requests nor becomes slower.",
         default="auto",
         parse=parsers.auto,
     )
@@ -138,29 +135,29 @@ class Settings:
     fail_fast: bool = option(RUNS, "Stop at the first failed case.")
     replay: Literal["off", "tools", "all", "missing-live"] = option(
         RUNS,
-        "What is answered from the tapes beside the eval files: off (nothing), tools (no tool runs), all (no tool runs "
-        "and no model is asked; what is not on a case's tape makes the case inconclusive), or missing-live (the same, "
-        "but such a case runs live).",
+        "What is answered from the tapes beside the eval files: off (nothing), tools (no tool runs), all (no tool "
+        "runs and no model is asked; a case that needs more is inconclusive), or missing-live (the same, but such a "
+        "case runs live).",
         default="off",
     )
     record: Literal["off", "all", "missing"] = option(
         RUNS,
-        "What is recorded on the tapes: off (nothing), all (each case's tape is written again, with the calls of tools "
-        "and models), or missing (tools that are on the tape are answered from it; the other calls run and are added).",
+        "What is recorded on the tapes: off (nothing), all (each case's calls of tools and models), or missing "
+        "(tools that are on the tape are answered from it; the other calls run and are added).",
         default="off",
     )
     shard: parsers.Shard | None = option(
         RUNS,
         "Run only part I of N of the cases, e.g. 2/5. `agent-eval merge` (`mode: merge`) makes one verdict of all "
-        "parts. The exit code of a part is 0 if all of its runs were judged, passed or not, and 3 if it is incomplete.",
+        "parts. The exit code of a part is 0 if it is complete, passed or not, else 3.",
         parse=parsers.part,
         metavar="I/N",
         in_file=False,
     )
     shard_plan: Path | None = option(
         RUNS,
-        "The output of `agent-eval validate --plan --durations RESULTS --format json`: parts are balanced by the "
-        "recorded durations of the cases instead of their turns. Every part needs the same file.",
+        "The output of `agent-eval validate --plan --durations RESULTS --format json`, to balance parts by recorded "
+        "durations. Every part needs the same file.",
         in_file=False,
     )
     judge_model: str | None = option(
@@ -214,8 +211,8 @@ class Settings:
     )
     gate_jobs: int = option(
         VERDICT,
-        "Number of jobs that each gate the same pull request, e.g. one per agent of a matrix. The error rate "
-        "`alpha` is divided by it, so that it holds for all jobs together.",
+        "Number of jobs that each gate the same pull request, e.g. one per agent of a matrix. The error rate `alpha` "
+        "is divided by it.",
         default="1",
     )
     baseline: str = option(
@@ -229,9 +226,9 @@ class Settings:
     )
     rule_changes: Literal["block", "block-removals", "report"] = option(
         VERDICT,
-        "What holds if a pull request changes criteria of existing cases, or removes cases, until someone sets the "
-        "label `agent-eval: accept rules`. block: the stricter criteria. block-removals: the same, and a pull request "
-        "that removes cases fails. report: the pull request's criteria.",
+        "If a pull request changes criteria of existing cases, or removes cases, until someone sets the label "
+        "`agent-eval: accept rules`. block: the stricter criteria decide. block-removals: the same, and removed "
+        "cases fail it. report: its own criteria decide.",
         default="block",
     )
     base_ref: str | None = option(
@@ -248,17 +245,16 @@ class Settings:
     )
     name: str = option(
         CI,
-        "Name of this gate if several jobs gate one pull request, e.g. one per agent of a matrix: each has a comment "
-        "and an artifact, `agent-eval-results-NAME`, of its own.",
+        "Name of this gate if several jobs gate one pull request, e.g. one per agent of a matrix: each has its own "
+        "comment and artifact, `agent-eval-results-NAME`.",
         parse=parsers.identifier,
         metavar="NAME",
         in_file=False,
     )
     max_extra_runs: int | None = option(
         BASELINE,
-        "Maximum number of additional runs, of head and base branch together, to confirm suspected "
-        "regressions. Default: up to eight times the suite, at least 100; few pull requests need more than "
-        "half a suite.",
+        "Maximum number of additional runs, of head and base branch together, to confirm suspected regressions. "
+        "Default: up to eight times the suite, at least 100; few pull requests need more than half a suite.",
         parse=parsers.optional(parsers.count(0)),
     )
     confirm_on_base: Literal["auto", "always", "never"] = option(
@@ -269,8 +265,8 @@ class Settings:
     )
     history: int = option(
         BASELINE,
-        "Number of recorded runs of the base branch that a baseline keeps of each case, to tell flaky cases "
-        "from regressions. With `num-runs: 3` each recorded run has three runs of the case.",
+        "Number of recorded runs of the base branch that a baseline keeps of each case, to tell flaky cases from "
+        "regressions.",
         default="20",
     )
     comment: Literal["always", "on-change", "on-failure", "never"] = option(
@@ -289,9 +285,8 @@ class Settings:
         CI,
         "gate runs the evals; publish writes the comment for the finished run of a fork's pull request, in a "
         "workflow_run job; auto selects one of them by the event; merge makes one verdict of the parts of a run "
-        "(`shard`), whose results are in `shards`; merge-and-run also runs the cases of parts that left no results; "
-        "link runs nothing, but adds the address of the uploaded report.html to the comment of the gate that ran "
-        "before in the same job.",
+        "(`shard`) in `shards`; merge-and-run also runs the cases of parts without results; link adds the address of "
+        "the uploaded report.html to the comment of the gate that ran before in the same job.",
         default="auto",
         in_file=False,
     )
@@ -306,8 +301,8 @@ class Settings:
     without_keys: Literal["auto", "invalid", "inconclusive", "deterministic-only"] = option(
         JUDGES,
         "If a judge has no API key: invalid (end the run), inconclusive (report it at the end), or "
-        "deterministic-only (gate on the criteria that need no key). auto: deterministic-only for forks and "
-        "Dependabot, else invalid.",
+        "deterministic-only (use the criteria that need no key). auto: deterministic-only for forks and Dependabot, "
+        "else invalid.",
         default="auto",
     )
     allow_pull_request_target: bool = option(
