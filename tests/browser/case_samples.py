@@ -314,6 +314,7 @@ def _row(item: Mapping[str, Any]) -> dict[str, Any]:
         **{"seconds": 1.5, "tokens": 1280, "cost": None, "user": "Switch on the lamp."},
         **{"runs_passed": statuses.count("passed"), "runs": len(statuses)},
         **{"base_passed": compared, "base_runs": compared, "block": 0, "removed": 0},
+        **({"base_seconds": 1.2, "base_tokens": 1100} if decision else {"base_seconds": None, "base_tokens": None}),
         "group": int(all(status == "passed" for status in statuses)),
         "history": history["outcomes"] if history else "",
         "records": "0 1 2 3 4 5" if history else "",
@@ -334,6 +335,7 @@ def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None
         {"text": "home/tools.py:42-47", "file": "home/tools.py", "line": 42, "run": False},
         {"text": ", or run `agent-eval accept`", "file": None, "line": None, "run": False},
     ]
+    header["commands"] = [["Copy agent-eval accept", "agent-eval accept"]]
     header["spent"] |= {"tokens": 1280, "runs": 1, "bill": "$0.42 (agent $0.40, judges $0.02)"}
     header["source_url"] = f"{SERVER}/o/r/blob/5f0c1d2e/"
     return index | {"blocks": 1, "trend": trend, "recorded": [1_795_000_000 + day * 86_400 for day in range(6)]}

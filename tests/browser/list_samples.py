@@ -43,6 +43,8 @@ def row(position: int, choice: random.Random) -> dict[str, Any]:
         "runs": pick((0, 1, 3)),
         "base_passed": 4,
         "base_runs": 4,
+        "base_seconds": 1.25 if position % 2 else None,
+        "base_tokens": 4000 if position % 3 else None,
         "history": pick(("", "1101", "x?01")),
         "records": "0 1 2 3",
         "user": pick(TEXTS),

@@ -70,6 +70,19 @@ def differing() -> dict[str, Any]:
     )
 
 
+def moved() -> dict[str, Any]:
+    """A call that is made after another one instead of before it."""
+    find, lock = call("find", {"room": "hall"}), call("lock", {})
+    turns = [turn("Lock the hall.", [lock, find], "Done.", align=[(0, None), (1, 0), (None, 1)])]
+    score = samples.run_score("head:0", "failed", 0.0, evidence=[samples.evidence(0, 0.0, "")])
+    return samples.case(
+        "evals/home.test.json:moved",
+        [samples.run("head:0", "failed", turns)],
+        expected=[turn("Lock the hall.", [find, lock], "Done.")],
+        metrics=[samples.metric("a_score", "failed", 0.0, 1.0, runs=[score])],
+    )
+
+
 def changed_answer() -> dict[str, Any]:
     """A case that passes and says something else than on the base branch."""
     sides = {"head:0": ("0", 0), "base:0": ("150", 150)}
@@ -210,10 +223,11 @@ def test_case__runs_base_and_deep_links(visit: Visit, lamp: Path) -> None:
     page.locator(".run-facts", has_text="run 1").wait_for()
     page.keyboard.press("d")
     assert page.locator("article.no-marks").count() == 1
-    page.get_by_text("History on the base branch").click()
     outcome = page.locator(".outcomes .outcome").nth(2)
     outcome.focus()
     assert outcome.locator(".tip").is_visible()
+    linked_run = page.get_by_role("list", name="Last runs of the base branch").get_by_role("link").first
+    assert str(linked_run.get_attribute("href")).startswith(f"{samples.SERVER}/o/r/actions/runs/")
 
     linked = visit(lamp, fragment(LAMP, "&run=2&turn=3&side=base"), ready=READY)
     assert linked.locator(".run-facts").inner_text().startswith("run 2:")
@@ -248,6 +262,27 @@ def test_case__real_run_shows_the_cause_without_scrolling(visit: Visit, tmp_path
     turn.get_by_text("timeline").click()
     assert turn.locator(".lane-picture .span.tool").count() == 1, "model and tool calls were measured"
     assert turn.locator(".lane-picture .span.model").count() == 2
+
+
+def test_case__joins_a_call_that_was_made_in_another_order(visit: Visit, tmp_path: Path) -> None:
+    item = moved()
+    page = visit(page_of_data(tmp_path / "report.html", samples.index_of([item]), [{"cases": [item]}]), fragment(item))
+    rows = [row.inner_text().split() for row in page.locator(".columns tbody tr").all()]
+    assert [" ".join(row) for row in rows] == [
+        "Call 1 lock() lock() ✓ as expected",
+        'Call 2 find(room="hall") as call 1 find(room="hall") ↕ not in this order',
+        "Answer Done. Done. ✓ as expected",
+    ]
+    assert page.locator(".turn summary .mark").inner_text() == "✗ find called in another order"
+
+
+def test_case__shows_the_traceback_at_once(visit: Visit, tmp_path: Path) -> None:
+    item = samples.errored_case()
+    page = visit(page_of_data(tmp_path / "report.html", samples.index_of([item]), [{"cases": [item]}]))
+    page.get_by_role("link", name=item["id"].rpartition(":")[2]).click()
+    assert page.get_by_role("group", name="traceback").is_visible()
+    page.get_by_text("end of the agent's log").click()
+    assert page.get_by_role("group", name="end of the agent's log").is_visible()
 
 
 def test_case__copies_the_command_and_the_run_as_a_case(visit: Visit, lamp: Path) -> None:

@@ -133,6 +133,51 @@ def test_list__filters_sorts_and_links(visit: Visit, many: Path) -> None:
     assert page.evaluate("location.hash").endswith("&sort=case")
 
 
+def test_list__has_time_and_tokens_beside_those_of_the_base(visit: Visit, reviewed: Path) -> None:
+    page = visit(reviewed)
+    lamp = page.locator("tr.row").first
+    assert [cell.inner_text().split("\n") for cell in lamp.locator(".c-number").all()[-2:]] == [
+        ["1,280", "main 1,100"],
+        ["1.5 s", "main 1.2 s"],
+    ]
+    page.get_by_role("columnheader", name="Tokens").get_by_role("button").click()
+    until_sorted(page, "Tokens", "descending")
+    page.set_viewport_size({"width": 1000, "height": 800})
+    assert page.get_by_role("columnheader", name="Tokens").is_visible(), "the list is sorted by it"
+    page.get_by_role("columnheader", name="Time").get_by_role("button").click()
+    until_sorted(page, "Time", "descending")
+    assert not page.get_by_role("columnheader", name="Tokens").is_visible()
+    page.evaluate("delete Navigator.prototype.clipboard")
+    page.get_by_role("button", name="Copy agent-eval accept").click()
+    assert page.get_by_label("To copy: agent-eval accept").input_value() == "agent-eval accept"
+
+
+def test_search__suggests_terms_of_the_page(visit: Visit, tmp_path: Path) -> None:
+    cases = [lamp_case(), agents_case(), errored_case()]
+    index = index_of(cases)
+    index["strings"][index["cases"]["tools"][0][0]] = '<b>x</b> "y"'
+    index["strings"].append("turn off")
+    index["cases"]["tools"][1] = [len(index["strings"]) - 1]
+    page = visit(page_of_data(tmp_path / "report.html", index, [{"cases": cases}]))
+    field = page.get_by_role("combobox", name="Search cases")
+
+    def terms() -> list[str]:
+        return list(page.locator("#search-terms option").evaluate_all("options => options.map((one) => one.value)"))
+
+    assert terms() == []
+    field.focus()
+    assert {"status:failed", "status:errored", "regression", 'tool:"turn off"', "file:evals/home.test.json"} < {
+        *terms()
+    }
+    assert "status:not_run" not in terms(), "no case has it"
+    assert not [term for term in terms() if "<b>" in term], "a quoted name can't be asked for"
+    field.fill("blocking -st")
+    assert terms()[:3] == [f"blocking -status:{status}" for status in ("passed", "failed", "errored")]
+    field.fill("status:failed blocking")
+    assert "status:failed blocking" not in terms()
+    until_result(page, "1 of 3 cases")
+
+
 def test_list__has_a_column_for_each_metric_if_asked(visit: Visit, tmp_path: Path) -> None:
     choice = random.Random(5)
     page = visit(page_of_data(tmp_path / "report.html", index_of_rows([row(place, choice) for place in range(12)])))

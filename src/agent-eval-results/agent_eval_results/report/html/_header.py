@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_eval_results import Origin, ProblemReport, RunReport
@@ -11,7 +11,7 @@ from agent_eval_results.report.html._packing import number, shown
 from agent_eval_results.report.html._source import Facts
 from agent_eval_results.report.phrases import ToRun, coverage_lines, headline, next_label, next_step, other_reasons
 from agent_eval_results.report.phrases.diff import no_baseline_reason
-from agent_eval_results.report.views import Links, Reference, bill, grouping, location
+from agent_eval_results.report.views import Links, Reference, bill, grouping, location, reproduce
 from agent_eval_results.report.views.links import known_commit
 from agent_eval_results.report.views.numbers import cost_text
 from agent_eval_scoring.core.text import plural
@@ -43,6 +43,7 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
         "decided": decided_by(facts),
         "reasons": [shown(line, _LINE) for line in other_reasons(facts.view, _LINE)],
         "next": _next(facts),
+        "commands": [[shown(label, _NAME), text] for label, text in _commands(facts)],
         "next_label": shown(next_label(facts.view), _LINE),
         "problems": [_problem(problem) for problem in report.problems if not problem.is_notice][:_MOST_PROBLEMS],
         "warnings": [shown(warning, _LINE) for warning in report.warnings],
@@ -97,6 +98,16 @@ def _next(facts: Facts) -> list[dict[str, Any]]:
         }
         for step in steps
     ]
+
+
+def _commands(facts: Facts) -> Iterator[tuple[str, str]]:
+    """What a reader may run next, each with the words of its button."""
+    groups = facts.view.groups
+    cases = [*groups.worse, *groups.failed, *groups.errored]
+    if cases and (command := reproduce(cases, facts.report.options).command):
+        yield f"Copy the command that runs {'it' if len(cases) == 1 else f'these {len(cases):,}'}", command
+    if any(step.code == "accept-answers" for step in facts.view.outcome.next):
+        yield "Copy agent-eval accept", "agent-eval accept"
 
 
 def _spent(facts: Facts) -> dict[str, Any]:

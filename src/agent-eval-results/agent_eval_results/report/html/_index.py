@@ -4,7 +4,7 @@ this run as a last point if it is not one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -17,6 +17,7 @@ from agent_eval_results import (
     HistoryRecord,
     HistoryReport,
     MetricReport,
+    RunResult,
     TrendRow,
 )
 from agent_eval_results.data.trend import drift, trend_row
@@ -25,6 +26,7 @@ from agent_eval_results.report.html._causes import Causes, agent_changes
 from agent_eval_results.report.html._header import about, header
 from agent_eval_results.report.html._metrics import base_scores
 from agent_eval_results.report.html._packing import number, shown
+from agent_eval_results.report.html._runs import PageRun, base_runs
 from agent_eval_results.report.html._source import CaseDetail, Facts, Plan
 from agent_eval_results.report.phrases import changed_note, drift_notices
 from agent_eval_results.report.views import MetricRow, first_difference, low_turns, percent_text
@@ -92,11 +94,12 @@ class Index:
                 "deltas": [_delta(metrics.get(name), bases.get(name)) for name in self._metrics],
                 "ok": [_ok(metrics.get(name)) for name in self._metrics],
                 "seconds": number(fmean([run.duration for run in case.runs] or [0.0]), 3),
-                "tokens": _tokens(case),
+                "tokens": _tokens(case.runs),
                 "cost": number(facts.costs[0].get(case.case_id), 6),
                 "runs_passed": passed,
                 "runs": runs,
                 **self._base_counts(case),
+                **base_means(page_case.runs.base or base_runs(facts, facts.base_id(case.case_id), is_read=False)),
                 "group": self._group(case),
                 "history": history.outcomes if history is not None else "",
                 "records_s": self.strings.place(history.records if history is not None else ""),
@@ -121,7 +124,7 @@ class Index:
                 "why": f"The case exists on {self.facts.view.branch} only.",
                 **{"scores": none, "deltas": none, "ok": none},
                 **{"seconds": 0, "tokens": None, "cost": None, "runs_passed": 0, "runs": 0},
-                **{**_NO_BASE, "group": self._causes.count + 2, "records_s": self.strings.place("")},
+                **{**_NO_BASE, **base_means(()), "group": self._causes.count + 2, "records_s": self.strings.place("")},
                 **{"history": "", "user": "", "tools": [], "block": block, "removed": 1},
             },
             _REMOVED,
@@ -190,13 +193,20 @@ class Index:
 
 COLUMNS = (
     *("id", "file_s", "eval_id", "line", "agent_s", "status", "change", "word", "tags", "why", "scores", "deltas"),
-    *("ok", "seconds", "tokens", "cost", "runs_passed", "runs", "base_passed", "base_runs", "group", "history"),
-    *("records_s", "user", "tools", "block", "removed"),
+    *("ok", "seconds", "tokens", "cost", "runs_passed", "runs", "base_passed", "base_runs", "base_seconds"),
+    *("base_tokens", "group", "history", "records_s", "user", "tools", "block", "removed"),
 )
 """The columns of `cases`; `rank` follows when all cases are known."""
 
 _REMOVED = 12
 _NO_BASE: dict[str, int] = {"base_passed": 0, "base_runs": 0}
+
+
+def base_means(runs: Iterable[PageRun]) -> dict[str, Any]:
+    """Mean seconds and tokens of the base branch's runs of a case that ended without an error; None if unknown."""
+    results = [run.result for run in runs if run.result.error is None and run.result.status != "not_run"]
+    seconds = [result.duration for result in results]
+    return {"base_seconds": number(fmean(seconds), 3) if seconds else None, "base_tokens": _tokens(results)}
 
 
 _TAGS = (
@@ -279,11 +289,11 @@ def _ok(metric: MetricReport | None) -> int | None:
     return None if metric is None else {"passed": 1, "failed": 0}.get(metric.status)
 
 
-def _tokens(case: CaseReport) -> int | None:
+def _tokens(runs: Iterable[RunResult]) -> int | None:
     """Mean tokens of the agent's model calls per run; None if none reported them."""
     counts = [
         (run.usage.input_tokens or 0) + (run.usage.output_tokens or 0) + (run.usage.thought_tokens or 0)
-        for run in case.runs
+        for run in runs
         if run.usage.input_tokens is not None or run.usage.output_tokens is not None
     ]
     return round(sum(counts) / len(counts)) if counts else None

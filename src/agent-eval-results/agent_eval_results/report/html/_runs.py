@@ -104,9 +104,15 @@ class CaseRuns:
         return {"turns": [], "left_out": None if run.result.did_not_run else _NOT_RECORDED}
 
 
-def base_runs(facts: Facts, base_id: str) -> Iterator[PageRun]:
-    """The base branch's runs of a case in the order of their numbers: those of today, then those of the baseline."""
-    today = {recording.run: recording for recording in facts.source.base_recordings(base_id)}
+def base_runs(facts: Facts, base_id: str, *, is_read: bool = True) -> Iterator[PageRun]:
+    """The base branch's runs of a case in the order of their numbers: those of today, then those of the baseline.
+
+    Args:
+        facts: The lookups.
+        base_id: The case's id on the base branch.
+        is_read: Whether recordings are read. Without them, the runs of the report are known.
+    """
+    today = {recording.run: recording for recording in (facts.source.base_recordings(base_id) if is_read else ())}
     runs = [
         PageRun(side="base", result=run, recording=today.pop(run.run, None))
         for part in facts.base_runs.get(base_id, ())
@@ -114,7 +120,7 @@ def base_runs(facts: Facts, base_id: str) -> Iterator[PageRun]:
     ]
     sides: Sequence[tuple[Side, Iterable[Recording]]] = (
         ("base", today.values()),
-        ("base-stored", facts.source.baseline_recordings(base_id)),
+        ("base-stored", facts.source.baseline_recordings(base_id) if is_read else ()),
     )
     for side, recordings in sides:
         recorded = sorted(recordings, key=lambda recording: recording.run)

@@ -49,14 +49,14 @@ function renderCase(ctx, index, i, item, state) {
         "div",
         { class: gating.length || row.history ? "case-head two" : "case-head" },
         h("div", null, caseTitle(index, row), causeLine(index, row), whySection(index, row, item, onPaper)),
-        gating.length || row.history ? h("div", { class: "beside" }, gating.length ? scoreTable(gating.map(ofHead), baseName(index)) : null, row.history ? h("p", { class: "sub" }, foreign(baseName(index)), " ", historyStrip(row.history, row.recorded), ` ${[...row.history].filter((outcome) => outcome === "1").length} of ${row.history.length} recorded passed`, item.history?.sentence ? [", ", foreign(item.history.sentence)] : null) : null) : null,
+        gating.length || row.history ? h("div", { class: "beside" }, gating.length ? scoreTable(gating.map(ofHead), baseName(index)) : null, row.history ? h("p", { class: "sub" }, foreign(baseName(index)), ` ${[...row.history].filter((outcome) => outcome === "1").length} of ${row.history.length} recorded passed`, item.history?.sentence ? [", ", foreign(item.history.sentence)] : null) : null, item.history ? outcomeLinks(index, item.history) : null) : null,
       ),
       onPaper ? null : runBar(ctx, index, row, item, chosen, view),
       run ? conversationSection(item, chosen, state, onPaper) : h("p", { class: "notice", text: "No run of this case is in the report." }),
       run ? votesSection(item.metrics, run) : null,
       item.metrics.length ? aside(!run?.turns.length || gating.some((/** @type {any} */ metric) => metric.status === "not_evaluated"), h("h3", { text: "Scores in detail" }), () => [renderScores(item.metrics, run?.key ?? null, { labels, excerpts: !run?.turns.length })]) : null,
       run?.turns.length && !onPaper ? aside(false, h("h3", { text: "Agents and tools of this run" }), () => [renderGraph(run)]) : null,
-      onPaper ? null : historySection(index, item),
+      onPaper ? null : historySection(item),
     ].filter((child) => child !== null),
   );
   return view;
@@ -350,7 +350,7 @@ function errorBlock(error, onPaper, isSaid) {
     h("p", null, foreign(error.kind, "strong"), ` – a failure ${owner}${error.turn === null || error.turn === undefined ? "" : `, in turn ${error.turn + 1}`}`),
     isSaid ? null : foreign(error.message, "p", { class: "prose" }),
     error.hint && !isSaid ? h("p", null, "Hint: ", withCode(error.hint)) : null,
-    error.traceback ? aside(onPaper, "traceback", () => [logBlock(error.traceback, "traceback")]) : null,
+    error.traceback ? aside(true, "traceback", () => [logBlock(error.traceback, "traceback")]) : null,
     error.log_tail ? aside(onPaper, "end of the agent's log", () => [logBlock(error.log_tail, "end of the agent's log")]) : null,
   );
 }
@@ -386,13 +386,11 @@ function turnRemarks(item, run, turn) {
 }
 
 /**
- * The last runs of the case on the base branch.
+ * The last runs of a case on the base branch, each with a link to the run where it is known.
  * @param {Index} index
- * @param {CaseData} item
+ * @param {any} history
  */
-function historySection(index, item) {
-  const history = item.history;
-  if (!(history?.outcomes.length > 1)) return null;
+function outcomeLinks(index, history) {
   const outcome = (/** @type {string} */ code, /** @type {number} */ i) => {
     const [icon, tone, word] = OUTCOMES[code] ?? OUTCOMES["?"];
     const record = history.records[i] ?? {};
@@ -406,11 +404,19 @@ function historySection(index, item) {
     link.setAttribute("class", `outcome ${tone}`);
     return h("li", null, link);
   };
+  return h("ol", { class: "outcomes", "aria-label": "Last runs of the base branch, oldest first" }, [...history.outcomes].map(outcome));
+}
+
+/**
+ * The scores of these runs.
+ * @param {CaseData} item
+ */
+function historySection(item) {
+  const history = item.history;
+  if (!(history?.outcomes.length > 1)) return null;
   const scores = Object.entries(history.scores ?? {}).map(([name, values]) => [foreign(name), scoreLine(values), ...values.map((/** @type {any} */ value) => scoreText(value))]);
-  return aside(false, h("h3", { text: "History on the base branch" }), () => [
-    h("ol", { class: "outcomes", "aria-label": "oldest first" }, [...history.outcomes].map(outcome)),
-    scores.length ? dataTable(["metric", "line", ...[...history.outcomes].map((_, i) => dateText(history.records[i]?.time).slice(0, 10) || "–")], scores) : null,
-  ]);
+  if (!scores.length) return null;
+  return aside(false, h("h3", { text: "Scores on the base branch" }), () => [dataTable(["metric", "line", ...[...history.outcomes].map((_, i) => dateText(history.records[i]?.time).slice(0, 10) || "–")], scores)]);
 }
 
 /** @param {(number | string | null)[]} values */

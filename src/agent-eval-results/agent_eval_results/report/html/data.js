@@ -8,7 +8,7 @@ const KEPT_BLOCKS = 8;
  * @typedef {{index: number, id: string, file: string, evalId: string, line: number | null, agent: string, status: string,
  *   change: string | null, word: string | null, tags: string[], rank: number, why: string, scores: (number | string | null)[],
  *   deltas: (number | string | null)[], ok: (0 | 1 | null)[], seconds: number, tokens: number | null, cost: number | null,
- *   runsPassed: number, runs: number, basePassed: number, baseRuns: number, group: number, history: string, recorded: number[], user: string,
+ *   runsPassed: number, runs: number, basePassed: number, baseRuns: number, baseSeconds: number | null, baseTokens: number | null, group: number, history: string, recorded: number[], user: string,
  *   tools: string[], block: number, removed: boolean}} Row `group`: the number of its cause; then what no cause explains, what passed, what was removed.
  */
 
@@ -145,6 +145,8 @@ function caseRow(index, i) {
     runs: cases.runs[i],
     basePassed: cases.base_passed[i],
     baseRuns: cases.base_runs[i],
+    baseSeconds: cases.base_seconds[i],
+    baseTokens: cases.base_tokens[i],
     group: cases.group[i],
     history: cases.history[i],
     recorded: strings[cases.records_s[i]].split(" ").map((/** @type {string} */ at) => index.recorded[Number(at)]),

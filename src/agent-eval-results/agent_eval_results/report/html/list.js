@@ -173,7 +173,7 @@ function createSearch(index, ctx, changed) {
   let running = new AbortController();
   let timer = 0;
   const field = /** @type {HTMLInputElement} */ (
-    h("input", { type: "search", id: "search", class: "search-field", autocomplete: "off", spellcheck: "false", dir: "auto", placeholder: "status:failed  tool:set_status  seconds>30  words", "aria-describedby": "search-help" })
+    h("input", { type: "search", id: "search", class: "search-field", autocomplete: "off", list: "search-terms", spellcheck: "false", dir: "auto", placeholder: "status:failed  tool:set_status  seconds>30  words", "aria-describedby": "search-help" })
   );
   const result = h("p", { class: "result" });
   const bar = /** @type {HTMLProgressElement} */ (h("progress", { "aria-label": "Searching conversations", max: String(Math.max(index.blocks, 1)), value: "0" }));
@@ -190,6 +190,10 @@ function createSearch(index, ctx, changed) {
     ctx.announce(isComplete ? `Searched all conversations: ${result.textContent}` : "Search cancelled");
   };
   const commit = () => field.value !== (parseState(location.hash).q ?? "") && ctx.go({ q: field.value });
+  const terms = h("datalist", { id: "search-terms" });
+  const suggest = () => terms.replaceChildren(...suggestions(index, field.value).map(([value, label]) => h("option", { value, label })));
+  field.addEventListener("focus", suggest);
+  field.addEventListener("input", suggest);
   field.addEventListener("input", () => {
     changed(field.value);
     clearTimeout(timer);
@@ -200,6 +204,7 @@ function createSearch(index, ctx, changed) {
     { class: "search no-print", role: "search", on: { submit: (/** @type {Event} */ event) => (event.preventDefault(), commit(), everywhere()) } },
     h("label", { for: "search", class: "visually-hidden", text: "Search cases" }),
     field,
+    terms,
     h("button", { type: "submit", class: "button", text: "Search conversations" }),
     sortMenu(index, ctx),
     index.metrics.length > 1 ? matrixButton(ctx) : null,

@@ -19,6 +19,8 @@ const COUNTS = [
 const VERDICT_MARKS = { passed: ["✓", "Passed", "pass"], failed: ["✗", "Failed", "fail"], inconclusive: ["!", "Inconclusive", "warn"], invalid: ["!", "Invalid", "fail"] };
 /** Metrics that are in sight; the others are behind a click. */
 const MOST_SCORES = 6;
+/** More notes than these are behind a click. */
+const NOTES_OPEN = 3;
 /** The longest beginning of a headline that is its verdict. */
 const LONGEST_VERDICT = 30;
 
@@ -74,14 +76,16 @@ function baseName(index) {
  * @param {Index} index
  */
 function nextStep(index) {
-  const { next, next_label, origin } = index.header;
+  const { next, next_label, commands, origin } = index.header;
   const piece = (/** @type {any} */ { text, file, line, run }) => {
     const i = index.cases.line.findIndex((/** @type {number} */ first, /** @type {number} */ at) => file && first === line && index.strings[index.cases.file_s[at]] === file);
     if (i >= 0) return h("a", { href: fragmentOf({ case: index.cases.id[i] }) }, foreign(text));
     if (file) return outwardLink(sourceAddress(index, file, line), foreign(text, "span", { dir: "ltr" }));
     return run ? serverLink(index, origin.run_url, text) : withCode(text);
   };
-  return next.length ? h("p", { class: "next" }, h("strong", { text: `${next_label}: ` }), next.map(piece)) : null;
+  if (!next.length) return null;
+  const copies = commands.map((/** @type {string[]} */ [label, text]) => copyButton(label, text, label.replace("Copy", "To copy:")));
+  return h("div", { class: "next" }, h("p", null, h("strong", { text: `${next_label}: ` }), next.map(piece)), copies.length ? h("p", { class: "acts no-print" }, copies) : null);
 }
 
 /**
@@ -125,7 +129,7 @@ function factList(index) {
   if (origin.commit) facts.push(["Commit", [foreign(origin.commit.slice(0, 8), "code")], []]);
   const links = [origin.pull_url ? serverLink(index, origin.pull_url, `Pull request #${origin.pull_request}`) : null, origin.run_url ? runAddress(origin.run_url) : null, baseline?.url ? serverLink(index, baseline.url, "Base run") : null].filter(Boolean);
   const fact = (/** @type {[string, Child[], Child[]]} */ [name, value, remark]) => h("div", null, h("dt", { text: name }), h("dd", null, ...value), remark.some(Boolean) ? h("dd", { class: "remark" }, ...remark) : null);
-  return h("dl", { class: "facts" }, facts.map(fact), links.length ? h("div", { class: "all" }, h("dt", { text: "Links" }), h("dd", { class: "links" }, links)) : null);
+  return h("dl", { class: "facts" }, facts.map(fact), links.length ? h("div", null, h("dt", { text: "Links" }), h("dd", { class: "links" }, links)) : null);
 }
 
 /**
@@ -163,11 +167,10 @@ function runAddress(url) {
 function findingsSection(index, toggle) {
   const buttons = index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => pushButton(`Show ${cause.count === 1 ? "it" : `these ${cause.count.toLocaleString("en")}`}`, () => toggle(`cause:${i + 1}`), { "data-focus": `cause ${i + 1}` }));
   const show = (/** @type {string} */ query) => buttons.forEach((/** @type {HTMLElement} */ button, /** @type {number} */ i) => button.setAttribute("aria-pressed", String(tokensOf(query).includes(`cause:${i + 1}`))));
-  const causes = index.causes.length ? h("section", { "aria-labelledby": "causes-title" }, h("h2", { id: "causes-title", text: index.causes.length === 1 ? "Cause" : `${index.causes.length} causes` }), h("ol", { class: "causes" }, index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => causeElement(index, cause, buttons[i])))) : null;
+  const causes = index.causes.length ? h("section", { "aria-labelledby": "causes-title" }, h("h2", { id: "causes-title", text: index.causes.length === 1 ? "Cause" : `${index.causes.length} causes` }), h("ol", { class: index.causes.some((/** @type {any} */ cause) => cause.call || cause.now || cause.base) ? "causes" : "causes short" }, index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => causeElement(index, cause, buttons[i])))) : null;
   const changes = index.agent_changes.length ? h("section", { "aria-labelledby": "changes-title" }, h("h2", { id: "changes-title", text: "Changed in the agent" }), h("ul", { class: "agent-changes" }, index.agent_changes.map((/** @type {any} */ change) => h("li", { class: change.places.length ? null : "muted" }, change.agent ? [foreign(change.agent), ": "] : null, withCode(change.text), change.places.length ? [" ", ...placeLinks(index, change.places)] : null)))) : null;
-  const [metrics, notes] = [renderMetrics(index), runNotes(index)];
-  const beside = [changes, metrics || notes ? h("div", null, metrics, notes) : null].filter(Boolean);
-  return { element: h("div", { class: causes && beside.length ? "findings-section two" : "findings-section" }, causes, beside.length ? h("div", { class: "beside" }, beside) : null), show };
+  const beside = [changes, renderMetrics(index), runNotes(index)].filter(Boolean);
+  return { element: h("div", { class: "findings-section" }, causes, beside.length ? h("div", { class: "beside" }, beside) : null), show };
 }
 
 /**
@@ -191,9 +194,9 @@ function causeElement(index, cause, button) {
       foreign(cause.evidence, "p", { dir: "ltr" }),
       cause.hint ? withCode(cause.hint, "p") : null,
       cause.places.length ? h("p", null, h("strong", { text: `${cause.lead}: ` }), ...placeLinks(index, cause.places)) : null,
-      evidence.length ? h("dl", { class: "evidence-of" }, evidence.flatMap(([label, text, tone]) => [h("dt", null, foreign(label)), h("dd", { class: tone }, foreign(text, "code", { dir: "ltr" }))])) : null,
       h("p", { class: "acts no-print" }, button, h("a", { href: fragmentOf(example) }, h("span", null, "Example: ", foreign(name)), example.turn ? `, turn ${example.turn}` : null), cause.command ? copyButton("Copy the command", cause.command, "Command that runs these cases") : null),
     ),
+    evidence.length ? h("dl", { class: "evidence-of" }, evidence.flatMap(([label, text, tone]) => [h("dt", null, foreign(label)), h("dd", { class: tone }, foreign(text, "code", { dir: "ltr" }))])) : null,
   );
 }
 
@@ -204,7 +207,7 @@ function causeElement(index, cause, button) {
 function runNotes(index) {
   const { decided, baseline, notices } = index.header;
   const notes = [...new Set([decided, baseline?.sentence, ...notices])].filter(Boolean);
-  return notes.length ? aside(false, countText(notes.length, "note"), () => [h("ul", { class: "run-notes" }, notes.map((text) => withCode(text, "li")))]) : null;
+  return notes.length ? aside(notes.length <= NOTES_OPEN, countText(notes.length, "note"), () => [h("ul", { class: "run-notes" }, notes.map((text) => withCode(text, "li")))]) : null;
 }
 
 /**

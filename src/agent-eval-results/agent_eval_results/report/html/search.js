@@ -101,6 +101,56 @@ function missing(index, text, rows) {
   return { reasons: reasons.length ? reasons : ["Each of these terms selects cases, but no case has all of them."], words };
 }
 
+/** So many terms are suggested. */
+const MOST_SUGGESTED = 40;
+/** What the cases of an index can be asked for: terms, each with what it selects. @type {WeakMap<Index, [string, string][]>} */
+const termsOfIndex = new WeakMap();
+
+/**
+ * Queries that go on from a text: what stands before its last word stays.
+ * @param {Index} index
+ * @param {string} text
+ * @returns {[string, string][]} Each with what its last term means.
+ */
+function suggestions(index, text) {
+  const tokens = tokensOf(text);
+  const last = /\s$/.test(text) || !tokens.length ? "" : /** @type {string} */ (tokens.pop());
+  const minus = last.length > 1 && last.startsWith("-") ? "-" : "";
+  const begun = last.slice(minus.length).toLowerCase();
+  const fits = knownTerms(index).filter(([term]) => term.toLowerCase().includes(begun) && term.toLowerCase() !== begun && !tokens.includes(term));
+  fits.sort(([one], [other]) => Number(other.toLowerCase().startsWith(begun)) - Number(one.toLowerCase().startsWith(begun)));
+  return fits.slice(0, MOST_SUGGESTED).map(([term, label]) => [[...tokens, minus + term].join(" "), label]);
+}
+
+/**
+ * @param {Index} index
+ * @returns {[string, string][]}
+ */
+function knownTerms(index) {
+  const kept = termsOfIndex.get(index);
+  if (kept) return kept;
+  const { cases, strings } = index;
+  const named = (/** @type {string} */ key, /** @type {string[]} */ values, /** @type {string} */ label) => values.filter((value) => !value.includes('"')).map((value) => /** @type {[string, string]} */ ([`${key}:${/\s/.test(value) ? `"${value}"` : value}`, label]));
+  const texts = (/** @type {Iterable<number>} */ places) => [...new Set(places)].map((place) => /** @type {string} */ (strings[place])).filter(Boolean);
+  const tags = new Set(cases.tags.flat());
+  /** @type {[string, string][]} */
+  const terms = [
+    ...named("status", QUERY_VALUES.status.filter((status) => cases.status.includes(status)), "cases with this status"),
+    ...TAG_WORDS.filter((tag) => tags.has(tag)).map((tag) => /** @type {[string, string]} */ ([tag, "cases with this mark"])),
+    ...index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => [`cause:${i + 1}`, cause.title]),
+    ...named("change", QUERY_VALUES.change.filter((change) => cases.change.includes(change)), "against the base branch"),
+    ...named("tool", texts(cases.tools.flat()), "cases that call it"),
+    ...named("agent", hasAgents(index) ? texts(cases.agent_s) : [], "cases of this agent"),
+    ...named("file", texts(cases.file_s), "cases of this file"),
+    ...named("metric", index.metrics.map((/** @type {any} */ metric) => metric.name), "cases that fail by it"),
+    ["seconds>10", "slow cases"],
+    ...(cases.tokens.some(Number) ? /** @type {[string, string][]} */ ([["tokens>1000", "cases with many tokens"]]) : []),
+    ...(cases.cost.some(Number) ? /** @type {[string, string][]} */ ([["cost>0.01", "expensive cases"]]) : []),
+  ];
+  termsOfIndex.set(index, terms);
+  return terms;
+}
+
 /** @param {string} text */
 function unquoted(text) {
   return text.replaceAll('"', "");

@@ -1,8 +1,8 @@
 // The table of the list. Up to `REAL_ROWS` rows are all in the document; of more, those near the visible part, with a fixed height.
 
 /**
- * @typedef {{key: string, title: string, class: string, width: string, sort: string | null, cell: (row: Row) => Child | Child[]}} Column
- *   `sort`: the order that a click on the header gives; null: by cause.
+ * @typedef {{key: string, title: string, class: string, width: string, small?: string, sort: string | null, cell: (row: Row) => Child | Child[]}} Column
+ *   `sort`: the order that a click on the header gives; null: by cause. `small`: the width in a narrow window.
  */
 
 /**
@@ -13,26 +13,39 @@
  */
 function columnsOf(index, metric, sort) {
   const at = index.metrics.findIndex((/** @type {any} */ item) => item.name === metric || `metric:${item.name}` === sort?.replace(/^-/, ""));
-  const isSorted = (/** @type {string} */ key) => sort?.replace(/^-/, "") === key;
+  const has = (/** @type {"tokens" | "cost"} */ key) => metric !== ALL_SCORES && index.cases[key].some((/** @type {number | null} */ value) => value !== null);
+  /** The narrow window has these only in their order. */
+  const wide = (/** @type {string} */ key) => (sort?.replace(/^-/, "") === key ? "c-number" : "c-number c-wide");
   const runs = index.cases.history.reduce((/** @type {number} */ most, /** @type {string} */ outcomes) => Math.max(most, outcomes.length), 0);
   const name = baseName(index);
   /** @type {(Column | null)[]} */
   const reading = [
-    { key: "why", title: "User, then the first difference", class: "c-why", width: "minmax(14rem, 5fr)", sort: null, cell: (row) => whyCell(index, row) },
+    { key: "why", title: "User, then the first difference", class: "c-why", width: "minmax(14rem, 5fr)", small: "minmax(9rem, 4fr)", sort: null, cell: (row) => whyCell(index, row) },
     index.metrics.length ? { key: at < 0 ? "lowest" : `metric:${index.metrics[at].name}`, title: at < 0 ? "Closest to threshold" : index.metrics[at].name, class: "c-score", width: "11.5rem", sort: at < 0 ? null : `${index.metrics[at].direction === "lower" ? "-" : ""}metric:${index.metrics[at].name}`, cell: (row) => scoreCell(index, row, at) } : null,
   ];
   /** @type {(Column | null)[]} */
   const columns = [
-    { key: "case", title: "Case", class: "c-case", width: "minmax(12rem, 3fr)", sort: "case", cell: (row) => caseCell(index, row) },
+    { key: "case", title: "Case", class: "c-case", width: "minmax(12rem, 3fr)", small: "minmax(8rem, 3fr)", sort: "case", cell: (row) => caseCell(index, row) },
     ...(metric === ALL_SCORES ? [] : reading),
     { key: "runs", title: "Runs passed", class: "c-number c-runs", width: "5.5rem", sort: "runs", cell: (row) => runsCell(row, name) },
     runs ? { key: "history", title: `${name}, ${countText(runs, "run")}`, class: "c-history", width: "5.5rem", sort: null, cell: (row) => historyStrip(row.history, row.recorded) } : null,
-    isSorted("tokens") ? { key: "tokens", title: "Tokens", class: "c-number", width: "4.5rem", sort: "-tokens", cell: (row) => countCell(row.tokens) } : null,
-    isSorted("cost") ? { key: "cost", title: "Cost", class: "c-number", width: "4.5rem", sort: "-cost", cell: (row) => dollars(row.cost) } : null,
-    { key: "seconds", title: "Time", class: "c-number c-time", width: "4.5rem", sort: "-seconds", cell: (row) => (row.status === "not_run" ? "–" : secondsText(row.seconds)) },
+    has("tokens") ? { key: "tokens", title: "Tokens", class: wide("tokens"), width: "5rem", sort: "-tokens", cell: (row) => besideBase(countCell(row.tokens), row.baseTokens === null ? "" : countCell(row.baseTokens), name) } : null,
+    has("cost") ? { key: "cost", title: "Cost", class: wide("cost"), width: "4.5rem", sort: "-cost", cell: (row) => dollars(row.cost) } : null,
+    { key: "seconds", title: "Time", class: "c-number c-time", width: "5rem", sort: "-seconds", cell: (row) => besideBase(row.status === "not_run" || row.removed ? "–" : secondsText(row.seconds), row.baseSeconds === null ? "" : secondsText(row.baseSeconds), name) },
     ...(metric === ALL_SCORES ? index.metrics.map(scoreColumn) : []),
   ];
   return /** @type {Column[]} */ (columns.filter(Boolean));
+}
+
+/**
+ * What was measured here, and below it the same on the base branch.
+ * @param {string} now
+ * @param {string} base "" if unknown.
+ * @param {string} name The base branch's.
+ * @returns {Child[]}
+ */
+function besideBase(now, base, name) {
+  return [now, base ? h("span", { class: "sub" }, foreign(name), ` ${base}`) : null];
 }
 
 /** The `metric` of a list that has a column for each. */
@@ -209,7 +222,10 @@ function createTable(index, ctx, currentState) {
     columns = columnsOf(index, shown.metric, shown.sort);
     table.classList.toggle("matrix", shown.metric === ALL_SCORES);
     table.style.setProperty("--least", `${28 + 6.5 * index.metrics.length}rem`);
+    const without = (/** @type {RegExp} */ hidden) => columns.filter((column) => !hidden.test(column.class));
     table.style.setProperty("--columns", columns.map((column) => column.width).join(" "));
+    table.style.setProperty("--middle", without(/c-wide/).map((column) => column.width).join(" "));
+    table.style.setProperty("--small", without(/c-wide|c-history/).map((column) => column.small ?? column.width).join(" "));
     head.replaceChildren(headerRow(columns, shown.sort, ctx));
     if (isWhole) return drawAll();
     draw();
@@ -222,7 +238,7 @@ function createTable(index, ctx, currentState) {
 
   /** Every row, with a heading where another cause begins. Rows that were drawn with the same columns are kept. */
   function drawAll() {
-    const layout = columns.map((column) => column.key).join();
+    const layout = columns.map((column) => column.key + column.class).join();
     const byAgent = shown.sort === "agent" || shown.sort === "-agent";
     table.classList.toggle("grouped", shown.sort === null);
     table.classList.toggle("by-agent", byAgent);

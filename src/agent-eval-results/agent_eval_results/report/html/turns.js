@@ -4,7 +4,8 @@
  * @typedef {{kind: "call" | "response" | "text", step: any, number: number, responses: any[]}} TurnItem
  *   `number`: which call of its turn it is, from 0; -1 for other kinds.
  * @typedef {"expected" | "now" | "base"} Side
- * @typedef {Record<Side, TurnItem | null> & {count?: number}} TurnRow `count`: of equal rows, one after the other.
+ * @typedef {Record<Side, TurnItem | null> & {count?: number, moved?: boolean}} TurnRow `count`: of equal rows, one after the other. `moved`: the
+ *   expected call was made, but not where it counts.
  * @typedef {{expected: any[] | null, now: any, base: any, baseName: string, baseNote: string | null, wrongTurns: Map<number, string>, lowTurns: Map<number, string>, changed: {turn: number, kind: string, place: string, before: string, after: string}[],
  *   remarks: (turn: number) => Child[], address: (turn: number) => string, target: number, onPaper: boolean}} Conversation
  *   `now` and `base` are runs, or null. `wrongTurns`: those that made a metric fail, with the score. `lowTurns`: the same of a metric that passes. `changed`: what is otherwise than on the base branch. `remarks`: what the
@@ -19,7 +20,7 @@ const ROWS_SHOWN = 100;
 const CALM_ROWS = 8;
 /** @type {Side[]} */
 const SIDES = ["expected", "now", "base"];
-const CALL_MARKS = { same: "✓ as expected", differs: "≠ other arguments", extra: "+ not expected", missing: "✗ not called" };
+const CALL_MARKS = { moved: "↕ not in this order", same: "✓ as expected", differs: "≠ other arguments", extra: "+ not expected", missing: "✗ not called" };
 
 /**
  * All turns of a conversation. Open is the one that was asked for, otherwise the first that is not as expected.
@@ -55,6 +56,8 @@ function turnMark(conversation, i) {
   const failed = items.find((item) => item.responses.some((response) => isError(response.value)));
   const calls = turnItems(expected?.[i]).filter((item) => item.kind === "call");
   const lost = (turn?.align ?? []).find((/** @type {(number | null)[]} */ [, actual]) => actual === null)?.[0];
+  const moved = calls[lost] && movedCall(turn.align, calls[lost], items);
+  if (wrong && moved) return mark(`${moved.step.name} called in another order`);
   if (wrong && calls[lost]) return mark(`${calls[lost].step.name} ${insideOf(turn, calls[lost].step) || "not called"}`);
   if (failed) return mark(`${failed.step.name} returned an error`);
   const differing = (turn?.align ?? []).find((/** @type {(number | null)[]} */ [before, actual]) => before === null || argumentDifferences(calls[before]?.step ?? {}, items[actual ?? -1]?.step ?? {}).length);
@@ -68,6 +71,17 @@ function turnMark(conversation, i) {
   if (now && !turn && expected?.[i]) return mark("not reached");
   if (differing || calls[lost]) return { text: "other calls than expected, scores met", tone: "muted", isCalm: false };
   return turn && expected?.[i] ? { text: "✓ as expected", tone: "muted", isCalm: true } : null;
+}
+
+/**
+ * The call that is the expected one, although the criterion pairs neither: it is made elsewhere in the turn.
+ * @param {[number | null, number | null][]} align
+ * @param {TurnItem} expected
+ * @param {TurnItem[]} items Of the run.
+ */
+function movedCall(align, expected, items) {
+  const isFree = (/** @type {TurnItem} */ item) => item.kind === "call" && align.some(([before, actual]) => actual === item.number && before === null);
+  return items.find((item) => isFree(item) && item.step.name === expected.step.name && !argumentDifferences(expected.step, item.step).length);
 }
 
 /**
@@ -170,7 +184,7 @@ function turnTable(conversation, turns, i) {
   };
   const head = (/** @type {string} */ text) => h("th", { role: "rowheader", scope: "row", class: "label", text });
   const rowElement = (/** @type {TurnRow} */ row) => h("tr", { role: "row" }, head(label(row)), sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1, turn: turns[side] }))));
-  const isCalm = (/** @type {TurnRow} */ row) => judged && kindOf(row)?.kind === "call" && Boolean(row.now && row.expected) && !argumentDifferences(row.expected?.step, row.now?.step).length && !(row.now?.responses ?? []).some((response) => decisive.has(response) || isError(response.value));
+  const isCalm = (/** @type {TurnRow} */ row) => judged && !row.moved && kindOf(row)?.kind === "call" && Boolean(row.now && row.expected) && !argumentDifferences(row.expected?.step, row.now?.step).length && !(row.now?.responses ?? []).some((response) => decisive.has(response) || isError(response.value));
   const answers = h("tr", { role: "row", class: "answers" }, head("Answer"), sides.map((side) => cell(side, answerCell(turns, side, side === "expected" ? null : conversation[side].error, i, conversation.changed.some((value) => value.turn === i && value.kind === "answer")))));
   const body = h("tbody", { role: "rowgroup" }, ...foldedRows(rows, isCalm, rowElement, sides.length + 1), answers);
   const notes = SIDES.filter((side) => sides.includes(side) && !turns[side]).map((side) => (side === "expected" ? "No turn was expected here." : `${names[side]}: ${(side === "now" ? now : base)?.error ? "an error ended the conversation" : "the conversation ended before this turn"}.`));
@@ -227,7 +241,11 @@ function alignedRows(items, alignNow, alignBase) {
   placeItems(rows, "expected", items.expected, ["now"], (item) => {
     if (!alignNow || item.kind !== "call") return undefined;
     const actual = alignNow.find(([expected]) => expected === item.number)?.[1] ?? null;
-    return rows.find((row) => actual !== null && row.now?.number === actual) ?? null;
+    if (actual !== null) return rows.find((row) => row.now?.number === actual) ?? null;
+    const moved = movedCall(alignNow, item, items.now.filter((call) => rows.some((row) => row.now === call && !row.expected)));
+    const row = rows.find((candidate) => moved && candidate.now === moved);
+    if (row) row.moved = true;
+    return row ?? null;
   });
   placeItems(rows, "base", items.base, ["expected", "now"], (item) => {
     const expected = item.kind === "call" ? (alignBase?.find(([, actual]) => actual === item.number)?.[0] ?? null) : null;
@@ -247,7 +265,7 @@ function withoutRepetition(rows) {
   const kept = [];
   for (const row of rows) {
     const isCall = SIDES.every((side) => !row[side] || row[side]?.kind === "call");
-    const key = isCall ? JSON.stringify(SIDES.map((side) => content(row[side]))) : "";
+    const key = isCall ? JSON.stringify([row.moved, ...SIDES.map((side) => content(row[side]))]) : "";
     const before = kept[kept.length - 1];
     if (key && key === last) before.count = (before.count ?? 1) + 1;
     else kept.push(row);
@@ -372,7 +390,7 @@ function itemCell(row, side, { judged, decisive, agents, turn }) {
   if (side === "base" && now?.kind === "call" && !diffValues([item.step.name, item.step.args ?? {}, item.responses.map(({ value }) => value)], [now.step.name, now.step.args ?? {}, now.responses.map(({ value }) => value)]).length) return [muted("as now")];
   const reference = expected ?? (side === "now" && !judged ? row.base : null);
   const differences = reference?.kind === "call" ? argumentDifferences(reference.step, item.step) : [];
-  const mark = side === "expected" || !judged ? null : callMark(expected, differences);
+  const mark = !judged ? null : side === "expected" ? movedFrom(row) : row.moved && side === "now" ? labelled("mark fail", CALL_MARKS.moved) : callMark(expected, differences);
   return [
     h("div", { class: "call" }, agents ? agentLabel(item.step) : null, callText(item.step), mark),
     differences.length ? argumentTable(differences, expected ? "expected" : "base") : null,
@@ -396,6 +414,11 @@ function argumentDifferences(expected, actual) {
 function callMark(expected, differences) {
   const kind = !expected ? "extra" : differences.length ? "differs" : "same";
   return labelled(`mark ${kind === "same" ? "pass" : kind === "extra" ? "warn" : "fail"}`, CALL_MARKS[kind]);
+}
+
+/** @param {TurnRow} row */
+function movedFrom(row) {
+  return row.moved && row.expected ? labelled("label", `as call ${row.expected.number + 1}`) : null;
 }
 
 /** @param {any} step */
