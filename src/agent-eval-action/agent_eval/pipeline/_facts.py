@@ -50,7 +50,7 @@ async def hold_to_facts(confirmation: Confirmation, base: Base) -> tuple[Verdict
     """
     from agent_eval.gate.verdict import Verdict
     from agent_eval.pipeline._agents import diffs_of
-    from agent_eval.pipeline._causes import changed_in
+    from agent_eval.pipeline._causes import BothSides
     from agent_eval_results import Reason
 
     if not (held := held_cases(confirmation)):
@@ -62,9 +62,16 @@ async def hold_to_facts(confirmation: Confirmation, base: Base) -> tuple[Verdict
     def changed() -> Compared:
         report.confirmations = confirmation.head
         today = there.recordings() if there is not None else None
-        recorded, output = checkout.journal.recording, checkout.settings.output
+        sides = BothSides(
+            report=report,
+            plan=confirmation.plan,
+            recording_of=checkout.journal.recording,
+            base=base,
+            output=checkout.settings.output,
+            today=today,
+        )
         try:
-            found, unread = changed_in(report, held, confirmation.plan, recorded, base, output, diff_of, today)
+            found, unread = sides.changed_in(held, diff_of)
         except Exception as error:
             # Whatever a text of an agent does to the comparison, it must neither end the run nor let the case pass.
             _LOG.debug("The answers could not be compared", exc_info=True)

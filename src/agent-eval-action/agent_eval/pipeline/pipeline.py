@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from agent_eval.baseline import FetchFailed
 from agent_eval.pipeline._agents import agent_trees
 from agent_eval.pipeline._base_rules import held_rules
-from agent_eval.pipeline._causes import explain, toolset_warnings
+from agent_eval.pipeline._causes import BothSides, toolset_warnings
 from agent_eval.pipeline._checkout import Checkout, Resources, open_checkout, surroundings
 from agent_eval.pipeline._draft import died_with_others, draft_report, misspelt_tools, with_problems
 from agent_eval.pipeline._files import baseline_problems, find, placed, plan_runs, policy_problems
@@ -293,7 +293,10 @@ async def _run(run: Run) -> Outcome:
         if kept and not context.ci.event.name and settings.record == "off":
             report.notices.append(say("journal-kept", file=JOURNAL))
         if report.has_verdict:
-            explain(report, plan, journal.recording, base, base_agents, settings.root, settings.output, context.ci)
+            sides = BothSides(
+                report=report, plan=plan, recording_of=journal.recording, base=base, output=settings.output
+            )
+            sides.explain(base_agents, settings.root, context.ci)
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
