@@ -151,7 +151,7 @@ class ADKEvaluator(_Evaluator):
         with self._run(eval_set, eval_set_file_path, criteria, num_runs) as (result, _):
             if print_detailed_results:
                 print(result.text)  # noqa: T201 - as in VeADK
-            if check or result.verdict != "failed":
+            if check or not result.report.failed:
                 result.check()
             return Outcome(_results_and_failures(result))
 

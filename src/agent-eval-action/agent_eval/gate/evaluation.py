@@ -239,7 +239,7 @@ def _by_regressions(cases: Sequence[results.CaseReport], blocks: set[str], compa
     value: results.VerdictValue = "passed"
     if failed:
         value = "failed"
-    elif decision.outcome == "inconclusive" or unjudged.value == "inconclusive" or undecided:
+    elif decision.is_inconclusive or unjudged.value == "inconclusive" or undecided:
         value = "inconclusive"
     reported = {case_id for reason in decision.reasons if reason.blocking for case_id in reason.case_ids}
     as_before = [words[case.case_id] for case in failed_cases["as-before"] if case.case_id not in reported]
@@ -355,9 +355,7 @@ def _advisory(verdict: Verdict, cases: Sequence[results.CaseReport]) -> Verdict:
 
     A gate that was stopped early has nothing to advise.
     """
-    if verdict.value == "inconclusive" and any(
-        case.did_not_run and code_of(case) != results.WITHOUT_KEY for case in cases
-    ):
+    if verdict.is_inconclusive and any(case.did_not_run and code_of(case) != results.WITHOUT_KEY for case in cases):
         return verdict
     if verdict.value not in {"failed", "inconclusive"} or not verdict.reasons:
         return replace(verdict, mode="advisory")

@@ -34,6 +34,11 @@ class Verdict:
     notes: tuple[results.Reason, ...] = ()
     """Failures that don't block, and why."""
 
+    @property
+    def is_inconclusive(self) -> bool:
+        """Whether too little is known to decide."""
+        return self.value == "inconclusive"
+
 
 def decide(cases: Sequence[results.CaseReport]) -> Verdict:
     """The verdict on the cases of a run: a failed case outweighs one that could not be scored.

@@ -146,7 +146,7 @@ def died_with_others(report: RunReport) -> list[str]:
     from agent_eval_results.report.phrases import say
 
     runs = [(case.case_id, run) for case in [*report.cases, *report.confirmations] for run in case.runs]
-    guilty = {case_id for case_id, run in runs if run.error is not None and run.error.kind in _ENDS}
+    guilty = {case_id for case_id, run in runs if run.ended_by(_ENDS)}
     puzzling = [(case_id, run) for case_id, run in runs if run.ran_before and guilty.isdisjoint(run.ran_before)]
     before = dict.fromkeys(short_name(name) for _, run in puzzling for name in run.ran_before)
     names = [short_name(case_id) for case_id, _ in puzzling]

@@ -199,7 +199,7 @@ class Confirmation:
             if isinstance(step, Runs):
                 await self._make(step, base_ids)
                 continue
-            if away and step.outcome == "inconclusive":
+            if away and step.is_inconclusive:
                 self.notices.append(say("no-confirmation", because=away))
             return step, gathered
 

@@ -151,7 +151,7 @@ def is_missed(case: CaseReport) -> bool:
     """Whether a run of the case ended because its tape does not answer."""
     from agent_eval.runner import REPLAY_MISSES
 
-    return any(run.error is not None and run.error.kind in REPLAY_MISSES for run in case.runs)
+    return any(run.ended_by(REPLAY_MISSES) for run in case.runs)
 
 
 def chosen_runs(cases: Iterable[CaseReport]) -> dict[str, Chosen | None]:
@@ -177,7 +177,7 @@ def chosen_runs(cases: Iterable[CaseReport]) -> dict[str, Chosen | None]:
                 if score.run == number and score.score is not None
             }
             chosen[case.case_id] = Chosen(
-                run=number, status=judged[0].status if judged[0].status != "errored" else "", scores=scores
+                run=number, status="" if judged[0].errored else judged[0].status, scores=scores
             )
     return chosen
 

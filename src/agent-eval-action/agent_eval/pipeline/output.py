@@ -119,7 +119,7 @@ def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tape
         report.reasons = [Reason.of("invalid", count=errors)]
     put_into_words(report)
     if report.has_verdict:
-        stopped = any(reason.code in {NOT_COMPARED, SHARD_MISSING} for reason in report.reasons)
+        stopped = report.has_reason(NOT_COMPARED, SHARD_MISSING)
         not_run = report.totals.not_run + _unusable(report) + stopped
         report.exit_code = exit_code(report.verdict, on_inconclusive, not_run=not_run)
     else:

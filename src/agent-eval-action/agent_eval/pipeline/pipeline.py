@@ -282,7 +282,7 @@ async def _run(run: Run) -> Outcome:
             report.notices.append(say("journal-damaged", file=JOURNAL, line=journal.damaged_line))
         report.duration = run.begun.duration()
         waiting = [*report.cases, *report.confirmations, *report.base_runs]
-        open_ends = any(reason.code == NOT_COMPARED for reason in verdict.reasons) or any(
+        open_ends = report.has_reason(NOT_COMPARED) or any(
             # A replay of models would miss again.
             case.lacks_result and not (settings.replay == "all" and is_missed(case))
             for case in waiting
@@ -367,7 +367,7 @@ async def _judged(
     changed_rules = rules.reasons(report.cases)
     base_outage = baseline.outage if isinstance(baseline, FetchFailed) else None
     verdict = decide_on(report, checkout, compared, changed_rules, repeatable=repeatable, base_outage=base_outage)
-    if stopped and ci.baseline_request is not None and verdict.value != "inconclusive":
+    if stopped and ci.baseline_request is not None and not verdict.is_inconclusive:
         verdict = without_comparison(verdict, records=ci.activity.kind == "record")
     return _set_verdict(run, report, verdict), base
 
@@ -419,7 +419,7 @@ def decide_on(
         rules=rules,
     )
     about = ci.activity
-    if verdict.value == "inconclusive" and about.secrets_withheld:
+    if verdict.is_inconclusive and about.secrets_withheld:
         is_fork = about.pull_request is not None and about.pull_request.is_fork
         if (cause := no_secrets(report.cases, is_fork=is_fork)) is not None:
             verdict = dataclasses.replace(verdict, reasons=(cause, *verdict.reasons))

@@ -31,7 +31,7 @@ def answered(run: RunResult) -> bool:
 
 def never_started(case: CaseReport) -> bool:
     """Whether every run of a case failed with a permanent error before the agent got a prompt."""
-    return bool(case.runs) and all(run.error is not None and run.error.kind in CANNOT_START for run in case.runs)
+    return bool(case.runs) and all(run.ended_by(CANNOT_START) for run in case.runs)
 
 
 def is_scored(case: CaseReport) -> bool:

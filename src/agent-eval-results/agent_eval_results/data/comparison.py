@@ -205,6 +205,16 @@ class CaseComparison(WireModel):
         return self.change == "removed"
 
     @property
+    def fails_only_here(self) -> bool:
+        """Whether it passed on the base branch and fails here."""
+        return self.change == "newly_failing"
+
+    @property
+    def is_other(self) -> bool:
+        """Whether it is not the same case on both sides."""
+        return self.change in {"added", "removed", "changed"}
+
+    @property
     def lacks_comparison(self) -> bool:
         """Whether it ran here and could not be compared. What has no result here, every text lists with a reason."""
         return self.change == "unjudged" and self.head not in {"errored", "not_run", "quarantined"}

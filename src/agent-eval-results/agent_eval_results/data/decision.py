@@ -147,6 +147,11 @@ class DecisionReport(WireModel):
     extra_runs: int = 0
     """Confirmation runs of both sides."""
 
+    @property
+    def is_inconclusive(self) -> bool:
+        """Whether more runs are needed for a decision."""
+        return self.outcome == "inconclusive"
+
     def is_beyond_chance(self, case: CaseDecisionReport) -> bool:
         """Whether the p-value of a case is small enough to be evidence of what its word says."""
         return case.p_value is not None and case.p_value <= self.alpha

@@ -45,10 +45,9 @@ class JudgeVerdict(ReportModel):
     """Whether one vote more could change it."""
     votes: Annotated[list[JudgeVote], BeforeValidator(dicts_of)] = Field(default_factory=list)
 
-    @property
-    def agreeing(self) -> int:
-        """Votes for the verdict."""
-        return sum(vote.verdict == self.verdict for vote in self.votes)
+    def agrees(self, vote: JudgeVote) -> bool:
+        """Whether a vote is for the verdict."""
+        return vote.verdict == self.verdict
 
 
 class JudgeReport(ReportModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -89,6 +89,10 @@ class OfARun(Evaluated):
     def broke(self) -> bool:
         """Whether it ended with an error that the agent's author has to fix."""
         return self.error is not None and self.error.by_agent
+
+    def ended_by(self, kinds: Collection[str]) -> bool:
+        """Whether it ended with an error of one of these kinds."""
+        return self.error is not None and self.error.kind in kinds
 
 
 class OfSeveralRuns(Evaluated):

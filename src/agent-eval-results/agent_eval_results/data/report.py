@@ -18,9 +18,9 @@ from agent_eval_results.data.coverage import CoverageReport
 from agent_eval_results.data.decision import DecisionReport
 from agent_eval_results.data.history import HistoryReport
 from agent_eval_results.data.judgements import JudgeReport, JudgeVerdict, dicts_of
-from agent_eval_results.data.origin import NO_SECRETS, GateMode, OfARun, OfSeveralRuns
 from agent_eval_results.data.origin import CaseStatus as CaseStatus
 from agent_eval_results.data.origin import FileReport as FileReport
+from agent_eval_results.data.origin import GateMode, OfARun, OfSeveralRuns
 from agent_eval_results.data.origin import MetricStatus as MetricStatus
 from agent_eval_results.data.origin import Origin as Origin
 from agent_eval_results.data.origin import SelectionReport as SelectionReport
@@ -497,10 +497,9 @@ class RunReport(_ComputingReport):
         """Whether no result of it can fail the job."""
         return self.gate == "advisory"
 
-    @property
-    def lacks_secrets(self) -> bool:
-        """Whether it is inconclusive because the job got no secrets."""
-        return any(reason.code == NO_SECRETS for reason in self.reasons)
+    def has_reason(self, *codes: str) -> bool:
+        """Whether one of these is among the reasons of the verdict."""
+        return any(reason.code in codes for reason in self.reasons)
 
     @property
     def has_verdict(self) -> bool:

@@ -114,7 +114,7 @@ def has_cause(case: CaseReport) -> bool:
 
 def never_ran(case: CaseReport) -> bool:
     """Whether the agent could not be loaded. Texts report that once for all its cases."""
-    return any(run.error is not None and run.error.kind in NEVER_RAN for run in case.runs)
+    return any(run.ended_by(NEVER_RAN) for run in case.runs)
 
 
 def is_unanswered(case: CaseReport) -> bool:
@@ -472,8 +472,8 @@ def _by_threshold(case: CaseReport, report: RunReport) -> bool:
 
     If thresholds don't block, it blocks e.g. because the agent raised an error in it.
     """
-    crash_blocks = any(reason.code == "agent-error" for reason in report.reasons)
-    return report.gate == "thresholds" or (report.gate == "both" and not (crash_blocks and has_crashed(case)))
+    crash_blocks = report.has_reason("agent-error") and has_crashed(case)
+    return report.gate == "thresholds" or (report.gate == "both" and not crash_blocks)
 
 
 def _is_excused(case: CaseReport, report: RunReport) -> bool:

@@ -179,7 +179,7 @@ def _undecided(found: Lookups) -> list[Reason]:
         code = code or (services.pop() if len(services) == 1 else "")
         if code:
             parts[0] = Reason.of(code, count=report.totals.errored, total=report.totals.cases)
-    if groups.worse and report.decision is not None and report.decision.outcome == "inconclusive":
+    if groups.worse and report.decision is not None and report.decision.is_inconclusive:
         parts.append(Reason.of("suspected", count=len(groups.worse), cases=_named(groups.worse)))
     return parts
 
@@ -194,7 +194,7 @@ def failures(found: Lookups) -> Iterator[Reason]:
         yield Reason.of("never-ran", kind=cause.kind, count=len(cause.cases), total=totals.cases, agent=agent)
     groups = list(_failure_groups(found, {case.case_id for cause in dead for case in cause.cases}))
     yield from [_of_all(groups[0], totals), *groups[1:]] if groups and not dead else groups
-    if groups and not dead and any(reason.code == NOTHING_SCORED for reason in report.reasons):
+    if groups and not dead and report.has_reason(NOTHING_SCORED):
         yield Reason.of("so-nothing")
 
 

@@ -147,7 +147,7 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
         yield Reason.of("record-answers")
     elif "thin-base" in reasons:
         yield Reason.of("run-base-more")
-    elif report.decision is not None and report.decision.outcome == "inconclusive" and _OUTAGE not in reasons:
+    elif report.decision is not None and report.decision.is_inconclusive and _OUTAGE not in reasons:
         lacks = {case.lacks for case in report.decision.cases if case.word == "suspicious"}
         yield Reason.of("compare-answers", remedy="limit" if "limit" in lacks else "again")
     else:

@@ -103,7 +103,7 @@ def labels(report: RunReport) -> dict[str, str]:
     """Why a case deserves attention, by case id, the most important first."""
     result = dict.fromkeys(report.blocking, "blocks the gate")
     if report.comparison is not None:
-        new = [case.case_id for case in report.comparison.cases if case.change == "newly_failing"]
+        new = [case.case_id for case in report.comparison.cases if case.fails_only_here]
         result |= dict.fromkeys(new, "newly failing")
     blocking = frozenset(report.blocking)
     ordered = sorted(result, key=lambda case_id: (result[case_id] != "newly failing", case_id not in blocking))

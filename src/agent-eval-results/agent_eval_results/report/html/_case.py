@@ -126,8 +126,8 @@ class PageCase:
             notes.append(case.reason.message if case.reason else "The case is in quarantine: it can't fail the gate.")
         if change is not None and change.renamed_from is not None:
             notes.append(f"On {branch} the case is called {change.renamed_from}.")
-        if change is not None and change.change in _CHANGES:
-            notes.append(_CHANGES[change.change].format(branch))
+        if change is not None and (other := _CHANGES.get(change.change)) is not None:
+            notes.append(other.format(branch))
         if change is not None and change.note:
             notes.append(change.note.message)
         if case.passed:

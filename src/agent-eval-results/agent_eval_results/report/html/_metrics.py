@@ -130,7 +130,7 @@ def _votes(said: JudgeVerdict) -> Iterator[dict[str, Any]]:
         yield {
             "turn": said.turn,
             "verdict": shown(vote.verdict or "", _LINE) or None,
-            "score": number(said.score) if vote.verdict and vote.verdict == said.verdict else None,
+            "score": number(said.score) if vote.verdict and said.agrees(vote) else None,
             "text": shown(vote.rationale or "", _LINE),
             "rubric": shown(said.subject or "", _LINE) or None,
         }

@@ -93,10 +93,12 @@ def _clause(view: View, brief: bool, reason: Reason) -> str:
         return text.replace("{base}", facts["base"])
     if (service := _SERVICES.get(reason.code)) is not None:
         return f"{service} in {share(count, of, 'case')}"
-    if (verbs := _COUNTED.get(reason.code) or _SIMPLE.get(reason.code)) is not None:
+    others = plural(count, "other case")
+    if (verbs := _COUNTED.get(reason.code)) is None and (verbs := _SIMPLE.get(reason.code)) is not None:
+        others = f"{count:,}"
+    if verbs is not None:
         verb = verbs[count != 1].replace("{base}", facts["base"])
         named = case_names(view, facts["cases"]) if facts.get("cases") else ""
-        others = plural(count, "other case") if reason.code in _COUNTED else f"{count:,}"
         return f"{named or (share(count, of, 'case') if of else others)} {verb}"
     return filled(_CLAUSES[reason.code], {**facts, "view": view, "brief": brief})
 

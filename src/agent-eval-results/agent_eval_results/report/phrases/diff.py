@@ -120,19 +120,16 @@ def other_changes(comparison: ComparisonReport) -> list[tuple[str, list[str]]]:
     for case in comparison.cases:
         if case.renamed_from is not None:
             renamed.append(f"{case.renamed_from} → {digest.case_path(case)}")
-        elif case.change in {"added", "removed", "changed"}:
-            names.setdefault(case.change, []).append(digest.case_path(case))
-        elif case.lacks_comparison:
-            names.setdefault(case.change, []).append(
-                f"{digest.case_path(case)}: {case.note.message}" if case.note else digest.case_path(case)
-            )
+        elif case.is_other or case.lacks_comparison:
+            why = f": {case.note.message}" if case.lacks_comparison and case.note else ""
+            names.setdefault(case.change, []).append(f"{digest.case_path(case)}{why}")
     titles: Mapping[Change, str] = {
         "added": "New",
         "changed": "Changed: their scores can't be compared",
         "removed": "Removed",
         "unjudged": "Without a result on both sides",
     }
-    listed = [(title, names[change]) for change, title in titles.items() if change in names]
+    listed = [(title, cases) for change, title in titles.items() if (cases := names.get(change))]
     return [*listed, *([("Renamed", renamed)] if renamed else [])]
 
 

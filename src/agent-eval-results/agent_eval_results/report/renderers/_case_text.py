@@ -222,6 +222,6 @@ def _votes(metric: MetricReport, score: RunScore) -> Iterator[RenderableType]:
 def _verdict(said: JudgeVerdict) -> str:
     about = "conversation" if said.turn is None else f"turn {said.turn + 1}"
     subject = f" · {said.subject}" if said.subject else ""
-    others = len(said.votes) - said.agreeing
-    tally = f" ({said.agreeing}:{others}{', close' * said.close})" if len(said.votes) > 1 else ""
+    agreeing = sum(map(said.agrees, said.votes))
+    tally = f" ({agreeing}:{len(said.votes) - agreeing}{', close' * said.close})" if len(said.votes) > 1 else ""
     return f"{about}{subject}: {said.verdict or 'no verdict'}{tally}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from agent_eval_results import CaseReport, ComparisonReport, RunReport
+from agent_eval_results import NO_SECRETS, CaseReport, ComparisonReport, RunReport
 from agent_eval_results.outcome import change_counts
 from agent_eval_results.report import views
 from agent_eval_results.report.markup import (
@@ -356,7 +356,7 @@ def context(
         "logged": [error for error in errors if error.log and error.by_agent][:3],
         "log_text": _log_text,
         # What a provider needs, the text says at its top.
-        "hints": not report.lacks_secrets,
+        "hints": not report.has_reason(NO_SECRETS),
         "table": alone[:rows],
         "examples": [
             example

@@ -93,13 +93,10 @@ def lines_of(listed: Sequence[Finding], limit: int, base_notes: Mapping[str, str
 def findings(case: CaseReport) -> list[Finding]:
     """Everything that keeps a case from passing, the most important first: errors, then metrics, then the rest."""
     listed = [*_error_findings(case), *_metric_findings(case)]
-    if case.reason is not None and (not listed or case.reason.code not in {finding.subject for finding in listed}):
-        message = first_line(case.reason.message, _LINE)
-        if not listed:
-            listed.append(Finding(subject=case.reason.code, summary=message))
-        elif len(case.runs) > 1 and case.reason.code != "not-evaluated":
-            # The scores don't show the rule about several runs.
-            listed.append(Finding(subject=case.reason.code, summary=message))
+    # Beside other findings it is the rule about several runs, which the scores don't show.
+    shown = {"not-evaluated", *(finding.subject for finding in listed)}
+    if case.reason is not None and (not listed or (len(case.runs) > 1 and case.reason.code not in shown)):
+        listed.append(Finding(subject=case.reason.code, summary=first_line(case.reason.message, _LINE)))
     return listed
 
 
