@@ -111,8 +111,11 @@ class Lab:
             self.github.state.upload(run, done.output)
         return done
 
-    def queue(self, number: int, *arguments: str, upload: bool = True, **options: Any) -> Done:
-        """The merge queue tests what main would be with a pull request, and then moves main there."""
+    def queue(self, number: int, *arguments: str, squash: bool = False, **options: Any) -> Done:
+        """The merge queue tests what main would be with a pull request, and then moves main there.
+
+        With `squash`, main gets another commit of the same files.
+        """
         base, branch = self.github.state.branches["main"], f"gh-readonly-queue/main/pr-{number}"
         head = self.repo.merge(f"change-{number}", "main")
         self.github.state.take_git(self.repo.root)
@@ -121,10 +124,13 @@ class Lab:
         payload = {"repository": {"default_branch": "main"}, "merge_group": group}
         done = self._gate("merge_group", payload, head, f"refs/heads/{branch}", run, *arguments, **options)
         run.conclusion = "success" if done.code == 0 else "failure"
-        if upload:
-            self.github.state.upload(run, done.output)
+        self.github.state.upload(run, done.output)
         self.repo.git("checkout", "-q", "main")
-        self.repo.git("merge", "-q", "--ff-only", head)
+        if squash:
+            self.repo.git("merge", "-q", "--squash", head)
+            self.repo.git("commit", "-q", "-m", f"Squashed (#{number})")
+        else:
+            self.repo.git("merge", "-q", "--ff-only", head)
         self.github.state.take_git(self.repo.root)
         return done
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,10 +24,11 @@ def runs(report: RunReport) -> list[tuple[str, float | None, str]]:
     return [(run.run_id, run.started_at, run.status) for case in report.cases for run in case.runs]
 
 
-def test_push__of_a_commit_that_the_queue_has_tested__runs_nothing_again(lab: Lab) -> None:
+@pytest.mark.parametrize("squash", [False, True])
+def test_push__of_what_the_queue_has_tested__runs_nothing_again(lab: Lab, squash: bool) -> None:
     lab.base_run()
     lab.pull_request(7, HALF, "--num-runs", "2")
-    queued = lab.queue(7, "--num-runs", "2").report
+    queued = lab.queue(7, "--num-runs", "2", squash=squash).report
 
     pushed = lab.base_run("--num-runs", "2")
 
@@ -34,7 +36,7 @@ def test_push__of_a_commit_that_the_queue_has_tested__runs_nothing_again(lab: La
     assert runs(report) == runs(queued), "the same runs"
     assert report.started_at > queued.started_at
     assert report.taken_from == f"{lab.github.server_url}/{lab.github.state.repository}/actions/runs/{lab.runs[-2].id}"
-    assert any("The merge queue has tested this commit" in notice for notice in report.notices)
+    assert any("The merge queue has tested these files" in notice for notice in report.notices)
     assert report.comparison is None and not report.confirmations
     assert report.history is not None and [record.commit for record in report.history.records][-1] == lab.repo.head
     assert len(report.history.records) == 2, "it continues the branch's history"
@@ -83,6 +85,11 @@ def _stricter(lab: Lab) -> str:
 REPOSITORY, BRANCH = "octo/shop", "gh-readonly-queue/main/pr-7-abc"
 
 
+def _old(fake: FakeGitHub) -> str:
+    """A revert brings a tree back that the queue tested two days ago."""
+    return _upload(fake, report=results(started_at=time.time() - 48 * 3600))
+
+
 def _upload(
     fake: FakeGitHub, *, report: RunReport | None = None, origin: dict[str, object] | None = None, **facts: Any
 ) -> str:
@@ -91,7 +98,9 @@ def _upload(
     sha = fake.state.history(1)[0]
     run = fake.state.run(sha, **{"event": "merge_group", "branch": BRANCH, **facts})
     said = {"repository": REPOSITORY, "commit": sha, "event": "merge_group", "run_id": run.id, "workflow": WORKFLOW}
-    made = (report or results()).model_copy(update={"origin": Origin.model_validate({**said, **(origin or {})})})
+    made = (report or results(started_at=time.time())).model_copy(
+        update={"origin": Origin.model_validate({**said, **(origin or {})})}
+    )
     fake.state.artifact(run, artifact(made))
     return sha
 
@@ -123,18 +132,19 @@ UNFIT: dict[str, tuple[Callable[[FakeGitHub], str], str]] = {
     "a pull request's": (lambda fake: _upload(fake, origin={"event": "pull_request"}), "another run"),
     "another repository's": (lambda fake: _upload(fake, origin={"repository": "octo/other"}), "octo/other"),
     "changed on their way": (_forged_on_its_way, "digest"),
+    "of another day": (_old, "older than 24 hours"),
     "none": (_without_results, "no results.json"),
     "of an interrupted run": (
-        lambda fake: _upload(fake, report=results(case("one"), case("two", "not_run"))),
+        lambda fake: _upload(fake, report=results(case("one"), case("two", "not_run"), started_at=time.time())),
         "did not finish",
     ),
 }
 
 
 def _asked(fake: FakeGitHub, sha: str) -> Queued | str | None:
-    origin = Origin(repository=REPOSITORY, commit=sha, event="push", ref="refs/heads/main", workflow=WORKFLOW)
+    origin = Origin(repository=REPOSITORY, commit="a" * 40, event="push", ref="refs/heads/main", workflow=WORKFLOW)
     request = BaselineRequest(repository=REPOSITORY, base_ref="main", commit=sha, how="", is_pull_request=False)
-    return queued_results(client(fake), origin, request)
+    return queued_results(client(fake), origin, sha, request)
 
 
 @pytest.mark.parametrize("make", FOREIGN.values(), ids=FOREIGN)

@@ -94,6 +94,8 @@ class State:
     locked: set[int] = field(default_factory=set)
     """Pull requests whose conversation is locked."""
     git: Path | None = None
+    trees: dict[str, str] = field(default_factory=dict)
+    """Hashes of the files of commits that are in no git repository."""
     _next: int = 1000
 
     def new_id(self) -> int:
@@ -128,6 +130,12 @@ class State:
         for line in listed.splitlines():
             name, _, sha = line.rpartition(" ")
             self.branches[name] = sha
+
+    def tree(self, sha: str) -> str:
+        """The hash of a commit's files; of a commit without files its own."""
+        command = ["git", "-C", str(self.git), "rev-parse", "--verify", "--quiet", f"{sha}^{{tree}}"]
+        done = None if self.git is None else subprocess.run(command, capture_output=True, check=False, text=True)
+        return done.stdout.strip() if done is not None and done.returncode == 0 else self.trees.get(sha, sha)
 
     def pull(self, number: int, *, head_sha: str = "", head_ref: str = "feature", **more: Any) -> Pull:
         """Adds a pull request into the default branch, from this repository unless `head_repository` is given."""

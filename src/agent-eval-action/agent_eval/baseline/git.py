@@ -98,6 +98,10 @@ class Git:
         sha = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", ok=(0, 1, 128)).decode().strip()
         return sha if _SHA.fullmatch(sha) else None
 
+    def tree(self, commit: str) -> str:
+        """The hash of a commit's files."""
+        return self.run("rev-parse", "--verify", f"{checked(commit)}^{{tree}}").decode().strip()
+
     def refs(self) -> list[str]:
         """Returns the short names of local and remote branches and of tags."""
         kinds = ("refs/heads", "refs/remotes", "refs/tags")

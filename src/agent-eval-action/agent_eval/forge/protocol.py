@@ -71,6 +71,13 @@ class Repository(ApiModel):
     """`owner/name`."""
 
 
+class HeadCommit(ApiModel):
+    """The commit that a run is about."""
+
+    tree_id: str
+    """Hash of its files."""
+
+
 class WorkflowRun(ApiModel):
     """The current state of a workflow run."""
 
@@ -84,6 +91,8 @@ class WorkflowRun(ApiModel):
     """`success`, `failure`, `cancelled`, `timed_out`, `action_required` ...; None while it runs."""
     head_branch: str | None
     head_sha: str
+    head_commit: HeadCommit | None = None
+    """None where the forge does not say it."""
     head_repository: Repository | None = None
     """Repository of the commit: the fork for a fork's pull request. None if the fork was deleted."""
     path: str

@@ -1,4 +1,4 @@
-"""A push that the merge queue has tested: its record is the queue's run of the same commit, and nothing runs again.
+"""A push that the merge queue has tested: its record is the queue's run of the same files, and nothing runs again.
 
 Facts: `taken_from`. Only runs that are equal in all that answers and scores depend on are taken over, and only all of
 them: else everything runs, and a notice says why.
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline.archive import recorded_lines, recordings_in
+from agent_eval.baseline.git import Git, GitError
 from agent_eval.baseline.queue import Queued, queued_results
 from agent_eval.forge import ForgeError
 from agent_eval.pipeline.features import Feature, Run, with_results_of
@@ -33,14 +34,17 @@ class MergeQueue(Feature):
         request, forge = ci.baseline_request, ci.forge
         if ci.activity.kind != "record" or ci.event.name != "push" or request is None or forge is None:
             return None
+        if not isinstance(ci.git, Git):
+            return None
         # Starting the job again means: measure again. A server's state, a file of answers, tapes: not of the commit.
         again = (ci.origin.run_attempt or 1) > 1 or settings.resume
         if again or not forge.has_token or settings.tape_mode != "live" or not _all_run_here(run):
             return None
         try:
-            found = await asyncio.to_thread(queued_results, forge, ci.origin, request)
-        except ForgeError as error:
-            run.context.log(f"agent-eval: The merge queue's runs can't be read, so everything runs: {error.message}")
+            tree = ci.git.tree(ci.origin.commit)
+            found = await asyncio.to_thread(queued_results, forge, ci.origin, tree, request)
+        except (ForgeError, GitError) as error:
+            run.context.log(f"agent-eval: The merge queue's runs can't be read, so everything runs: {error}")
             return None
         if found is None:
             return None
@@ -52,7 +56,7 @@ class MergeQueue(Feature):
             return None
         assert isinstance(found, Queued)
         self._taken = found
-        run.context.log(f"agent-eval: The merge queue has tested this commit ({found.url}): nothing runs again")
+        run.context.log(f"agent-eval: The merge queue has tested these files ({found.url}): nothing runs again")
         return cases
 
     def after(self, report: RunReport, checkout: Checkout) -> None:

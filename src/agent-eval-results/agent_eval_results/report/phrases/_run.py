@@ -104,11 +104,11 @@ def uncommitted(subject: str, files: Sequence[str]) -> str:
 
 
 def queue_taken(message: str) -> str:
-    return f"The merge queue has tested this commit ({message}): its results are the record, and nothing ran again"
+    return f"The merge queue has tested these files ({message}): its results are the record, and nothing ran again"
 
 
 def queue_not_taken(message: str) -> str:
-    return f"The merge queue has tested this commit, and everything ran again since its run does not fit: {message}"
+    return f"The merge queue has tested these files, and everything ran again since its run does not fit: {message}"
 
 
 def runs_reused(count: int) -> str:
