@@ -18,6 +18,8 @@ from fake_gemini import Answer, FakeGemini
 from gate_runs import eval_set
 from github_runner import SECRETS, Finished, Runner
 from lxml import etree
+from models_support import completion
+from upload_server import upload_server
 
 import agent_eval
 from agent_eval_agents.sandbox.uids import STATE_DIR
@@ -151,7 +153,7 @@ def test_gate__gitlab_runs_the_command_line(engine: Engine, image: str, agent_ca
 # The image by itself: what is in it, and that nothing of the workspace gets into its way.
 
 
-SIZE_LIMIT = 225_000_000
+SIZE_LIMIT = 185_000_000
 """Bytes that we add to the base of 125 MB: git, numpy, uv, the clients of the judges' providers and the rest."""
 
 
@@ -176,21 +178,14 @@ def test_image__locked_versions_without_development_tools(engine: Engine, image:
         inside(engine, image, "uv pip list --python /opt/agent-eval/bin/python --format json --quiet 2>/dev/null")
     )
     installed = {(package["name"], package["version"]) for package in listed if package["name"] != "agent-eval-action"}
-    locked = set(
-        re.findall(r"^([\w.-]+)==([^ ;\\]+)", (REPOSITORY / "requirements/run.txt").read_text("utf-8"), re.MULTILINE)
-    )
+    lines = (REPOSITORY / "requirements/run.txt").read_text("utf-8")
+    locked = set(re.findall(r"^([\w.-]+)==([^ ;\\]+)", lines, re.MULTILINE))
     assert installed <= locked
     names = {name for name, _ in installed}
     assert {"pydantic", "uv", "rich"} <= names
     assert not {"pytest", "mypy", "ruff", "google-adk"} & names
 
 
-IMPORTS = """
-import importlib, pkgutil, agent_eval, openai, google.genai, numpy.testing, numpy.random, nltk.stem.porter
-for module in pkgutil.walk_packages(agent_eval.__path__, 'agent_eval.'):
-    if 'pytest_plugin' in module.name or module.name.endswith(('__main__', '.host')): continue
-    importlib.import_module(module.name)
-print('imported')"""
 GIT = (
     "set -e; cd /tmp; git config --global user.name a; git config --global user.email a@b.c; "
     "git init -q -b main sub; git -C sub commit -q --allow-empty -m sub; git init -q -b main top; cd top; "
@@ -201,21 +196,13 @@ GIT = (
 )
 VERSION = f"agent-eval {agent_eval.__version__}"
 FACTS: Mapping[str, tuple[str, str]] = {
-    "bytecode is compiled": (
-        "cd /opt/agent-eval/lib/python3*/site-packages; ls -d agent_eval/__pycache__/cli.*.pyc"
-        " pydantic/__pycache__/main.*.pyc rich/__pycache__/table.*.pyc | wc -l",
-        "3",
-    ),
     "the agent's account owns nothing of ours": (
         "find /opt/agent-eval /entrypoint \\( -user agent -o -perm -o+w -not -type l \\) | head -n 3",
         "",
     ),
-    "packages without their tests: all of ours imports": (f'/opt/agent-eval/bin/python -I -c "{IMPORTS}"', "imported"),
+    "all that a run may import": ("/opt/agent-eval/bin/python -I /opt/agent-eval/imports.py", "imported"),
     "git without Perl does what we ask": (GIT, "tree\n.gitmodules\nsub"),
-    "https is a program of its own": (
-        "git ls-remote https://127.0.0.1:9/x 2>&1 | grep -o 'Failed to connect'",
-        "Failed to connect",
-    ),
+    "https is a program of its own": ("git ls-remote https://127.0.0.1:9/x 2>&1 | grep -o 'to connect'", "to connect"),
     "apt is in order": ("apt-get check >/dev/null && echo in order", "in order"),
     "Perl is left out": ("dpkg-query -W -f '${db:Status-Status}' perl | grep -x installed; true", ""),
     "git reads a workspace of another user": ("git -C /github/workspace status --short --branch", "## main"),
@@ -236,9 +223,27 @@ def test_image__facts(engine: Engine, image: str, workspace: Workspace) -> None:
     assert agent_eval.__version__ in engine.check("run", "--rm", image, "--version")
 
 
-def test_image__pythonpath_and_checkout_can_t_replace_our_modules(
-    runner: Runner, workspace: Callable[..., Path]
-) -> None:
+COMPILED = "touch /tmp/began; sleep 1; {run} >&2 || exit; find / -xdev -name '*.pyc' -newer /tmp/began"
+
+
+@pytest.mark.parametrize("model", ["gemini-2.5-flash", "openai/judge"])
+def test_image__a_judged_run_compiles_nothing(engine: Engine, image: str, workspace: Workspace, model: str) -> None:
+    """The image has bytecode of what a run imports, and no more."""
+    address, name = reachable(engine)
+    verdict = '{"reasoning": "so", "verdict": "valid"}'
+    options = ["-v", f"{workspace(files=JUDGED)}:/work", "--workdir", "/work", "-e", "AGENT_EVAL_JUDGE_API_KEY=k"]
+    with (
+        FakeGemini(lambda _: Answer.text(verdict), address=address) as gemini,
+        upload_server(lambda _: completion(verdict), address=address) as openai,
+    ):
+        url = f"http://{name}:{gemini.port}" if "gemini" in model else f"{openai.url.replace(address, name)}/v1"
+        run = f"agent-eval run evals --agent recorded:answers.json --judge-model {model} --judge-base-url {url}"
+        compiled = inside(engine, image, COMPILED.format(run=run), *options)
+        assert gemini.stats.requests + len(openai.received) == 2
+    assert [line for line in compiled.splitlines() if line.endswith(".pyc")] == [], compiled
+
+
+def test_image__pythonpath_and_checkout_can_t_replace_our_modules(runner: Runner, workspace: Workspace) -> None:
     names = ("agent_eval.py", "argparse.py", "json.py", "hashlib.py", "sitecustomize.py")
     root = workspace(files=dict.fromkeys(names, "print('HIJACKED'); raise SystemExit(0)\n"))
     done = runner.step(root, "--version", environment={"PYTHONPATH": "/github/workspace", "PYTHONSTARTUP": "json.py"})

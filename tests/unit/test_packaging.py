@@ -73,7 +73,7 @@ def test_dockerfile__base_can_be_replaced_and_the_build_gets_what_it_needs() -> 
     assert "# syntax=" not in text, "it would need a registry"
     assert not re.search(r"^USER ", text, re.MULTILINE)
     out, *allowed = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-    needed = ("pyproject.toml", "requirements/", "README.md", "LICENSE", "entrypoint", "src/")
+    needed = ("pyproject.toml", "requirements/", "README.md", "LICENSE", "entrypoint", "src/", "tools/image_imports.py")
     assert {f"!{name}" for name in needed} <= {*allowed}
     assert out == "*", "everything else stays out: the build of a user's job must not depend on stray files"
     for name in ("entrypoint", ".ci/run"):
