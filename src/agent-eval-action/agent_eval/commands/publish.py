@@ -120,6 +120,7 @@ def publish(settings: Settings, ci: CIContext) -> Published:
         if not isinstance(report, RunReport):
             # A run without results is an error, unless its pull request has new commits or is closed.
             return report if not isinstance(binding, Unbound) or binding.is_contradiction else _unbound(binding)
+        # Again with the claims, which may choose between several pull requests, or contradict GitHub.
         binding = forge.bind(run_id, _claim(report))
     except ForgeError as error:
         return Published(message=f"Nothing was published. {error}", ok=False)
@@ -158,7 +159,7 @@ def _results(forge: Forge, run_id: int, name: str) -> RunReport | Published:
     artifacts = forge.list_artifacts(run_id, name)
     if not artifacts:
         return Published(message=f"Nothing was published: run {run_id} has uploaded no artifact {name}.", ok=False)
-    artifact = artifacts[0]
+    artifact = artifacts[0]  # The newest: a run that was repeated has one for each attempt.
     if artifact.expired or artifact.size_in_bytes > _LIMITS.archive_bytes:
         why = "has expired" if artifact.expired else f"is larger than {_LIMITS.archive_bytes // _MB} MB"
         return Published(message=f"Nothing was published: the artifact {name} of run {run_id} {why}.", ok=False)
@@ -170,6 +171,7 @@ def _results(forge: Forge, run_id: int, name: str) -> RunReport | Published:
     report = read_report(data, where)
     if not isinstance(report, RunReport):
         return Published(message=describe(report), ok=False)
+    # A part has no verdict, so it can't be the comment; the merge's run uploads its own results.
     if report.caution:
         return Published(message=f"Nothing was published: {where} is {report.caution}.", ok=False)
     return report
@@ -187,6 +189,7 @@ def _trusted(report: RunReport, event: Event, binding: Bound) -> RunReport:
         run_attempt=run.run_attempt,
         run_url=run.html_url,
     )
+    # The artifact also names the base branch, in sentences of ours, so its name comes from GitHub, too.
     branch = pull_request.base_ref
     changes = report.rule_changes and report.rule_changes.model_copy(update={"base_ref": branch})
     baseline = report.baseline and report.baseline.model_copy(update={"branch": branch})

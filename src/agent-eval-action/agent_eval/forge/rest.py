@@ -164,6 +164,7 @@ class RestClient:
         self.repository = repository
         self.has_token = bool(token)
         self._auth = BearerAuth(token) if token else NoAuth()
+        # A server may repeat the request, and with it the token, in its error.
         self._masker = Masker([token])
         self._make_session = session
         self._session: Session | None = None
@@ -204,6 +205,7 @@ class RestClient:
         query: Params | None = {"per_page": per_page, **(params or {})}
         count = 0
         seen: set[str] = set()
+        # Not a number of pages: how many there are, only the server knows, and `limit` bounds the items.
         while True:
             answer = self._read(address, query)
             page = self._json(answer, operation)
@@ -261,8 +263,10 @@ class RestClient:
         """
         if error.wait is None or attempt + 1 >= _ATTEMPTS:
             raise error
+        # A wait that the server names is kept exactly; one that we guess grows with each attempt.
         asked = None if error.doubles else error.wait
         wait = Retry(first=error.wait).pause(attempt + 1, asked, chance=self._jitter)
+        # A wait that uses up the budget would only end in the same error, later.
         if wait >= self._left:
             if error.kind == "rate-limited":
                 left = max(0.0, self._left)
@@ -295,6 +299,7 @@ class RestClient:
             attempt += 1
 
     def _write(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
+        # GitHub asks for a second between writes, and answers faster ones with its secondary rate limit.
         if self._last_write is not None:
             wait = self._last_write + _BETWEEN_WRITES - self._clock()
             if wait > 0:
@@ -323,6 +328,7 @@ class RestClient:
                 return answer
             if answer.location is None:
                 raise self._refusal(answer, operation, write=method != "GET")
+            # After the others a client goes on with a GET, so nothing would be written.
             if method != "GET" and answer.status not in (307, 308):
                 message = f"{operation}: {self.service} answered {answer.status}, a redirect of a write."
                 raise RestError("rejected", message)
@@ -331,7 +337,7 @@ class RestClient:
                 check_encrypted(address, self.api_url, operation)
             else:
                 address = self._within(address, operation)
-            params = None
+            params = None  # The new address has its own.
         raise RestError("malformed", f"{operation}: {self.service} redirects in a loop.")
 
     def _send(
@@ -379,6 +385,7 @@ class RestClient:
         kind = cast("ErrorKind", outcome.kind)
         wait = OUTAGE_WAIT if kind == "unavailable" else None
         message = self._masker.text(f"{where}: {outcome.message}.")
+        # Without a response nobody knows whether a write took place: it is never simply repeated.
         unsure = kind == "unavailable" and method != "GET"
         raise RestError(kind, message, wait=wait, may_have_happened=unsure)
 
@@ -410,6 +417,7 @@ class RestClient:
         def of_kind(kind: ErrorKind, hint: str, **more: Any) -> RestError:
             return RestError(kind, text, hint=hint, status=status, **more)
 
+        # Before the status: a rate limit may come as a 403, like a missing permission.
         wait = self.rate_limit(status, headers, message, now=self._clock())
         if wait is not None:
             hint = "Re-run the job later, or run fewer jobs at the same time."

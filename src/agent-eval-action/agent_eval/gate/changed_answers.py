@@ -100,7 +100,7 @@ class _Habits:
 
 
 @dataclass(kw_only=True)
-class _Found:
+class _Difference:
     """A difference, which counts if the agent's habits, once all cases are known, allow it."""
 
     value: ChangedValue
@@ -122,7 +122,7 @@ def changed_answers(
         diff_of: Returns what the pull request changes for an agent.
     """
     habits = defaultdict[tuple[str, ...], _Habits](_Habits)
-    found: list[tuple[CaseReport, int, int, list[_Found]]] = []
+    by_case: list[tuple[CaseReport, int, int, list[_Difference]]] = []
     for case in cases:
         agent = agent_of(case.file)
         diff = diff_of(agent)
@@ -134,7 +134,7 @@ def changed_answers(
         if head and base:
             expected = [turn_of(turn) for turn in recorded.expected]
             differing = _differing(head, base, expected, diff, lambda *key, agent=agent: habits[agent, *key])
-            found.append((case, len(head), len(base), [*differing]))
+            by_case.append((case, len(head), len(base), [*differing]))
     return [
         ChangedAnswer(
             case_id=case.case_id,
@@ -146,7 +146,7 @@ def changed_answers(
             values=values[:_MOST_VALUES],
             more=max(len(values) - _MOST_VALUES, 0),
         )
-        for case, runs, base_runs, differing in found
+        for case, runs, base_runs, differing in by_case
         if (values := [each.value for each in differing if each.counts()])
     ]
 
@@ -167,7 +167,7 @@ def _differing(
     expected: Sequence[Turn],
     diff: Diff,
     habits: Callable[..., _Habits],
-) -> Iterator[_Found]:
+) -> Iterator[_Difference]:
     """The differences, turn by turn, those of answers first, until the user says something else; the state last."""
     lengths = {len(run) for run in (*head, *base)}
     for number, (here, there) in enumerate(zip(zip(*head, strict=False), zip(*base, strict=False), strict=False)):
@@ -201,49 +201,53 @@ class _Sides:
     diff: Diff
     habits: Callable[..., _Habits]
 
-    def responses(self) -> Iterator[_Found]:
+    def responses(self) -> Iterator[_Difference]:
         """What tools return otherwise for equal arguments."""
         said = words((self.expected.answer or "")[:_LONGEST_TEXT]) if self.expected is not None else []
         known = [_responses(turn) for turn in (*self.head, *self.base)]
         for place in sorted(_common(known)):
             habits = self.habits("response", place[0])
             for pair in self._pairs(_responses, place, habits):
-                found = self._found("response", pair, place)
+                difference = self._difference("response", pair, place)
                 is_passing = _PASSING.search(place[-1]) is not None
                 if self._is_explained(pair) and (self.diff.is_known or not is_passing):
-                    yield found
+                    yield difference
                     continue
                 if is_passing or self._failed_once:
                     continue
                 if pair.witnesses > 1 or _is_said(said, pair.before or ""):
                     habits.witnessed += 1
-                    found.counts = habits.is_reliable
+                    difference.counts = habits.is_reliable
                 else:
+                    # Each case adds to the tool's habits, so that a tool whose values vary is no proof in any case.
                     habits.varying += 1
-                    found.counts = lambda: False
+                    difference.counts = lambda: False
+                # A tool that the pull request does not touch returns another value for another reason.
                 if place[0] in self.diff.tools:
-                    yield found
+                    yield difference
 
-    def calls(self, responses: Sequence[_Found]) -> Iterator[_Found]:
+    def calls(self, responses: Sequence[_Difference]) -> Iterator[_Difference]:
         """Calls and arguments that differ."""
         habits = self.habits("call")
-        made = [[(call.call.name, call.call.args) for call in turn.calls] for turn in self._known]
-        if len(made) > 1:
+        runs = [[(call.call.name, call.call.args) for call in turn.calls] for turn in self._known]
+        if len(runs) > 1:
             habits.compared += 1
-            habits.same += all(calls == made[0] for calls in made)
+            habits.same += all(calls == runs[0] for calls in runs)
         known = [_calls(turn) for turn in (*self.head, *self.base)]
         for place in sorted(set[Path]().union(*known)):
             for pair in self._pairs(_calls, place, habits):
+                # A place without a name is the number of calls, which no changed word explains.
                 if self._is_explained(pair) and len(place) > 2:
-                    yield self._found("call", pair, place)
+                    yield self._difference("call", pair, place)
                 elif pair.witnesses < 2 or self._failed_once:
                     habits.varying += 1
                 elif self.diff.agent or any(_passes_on(each.value, pair) for each in responses):
-                    found = self._found("call", pair, place)
-                    found.counts = partial(habits.is_unlikely, pair.witnesses + len(self.head))
-                    yield found
+                    difference = self._difference("call", pair, place)
+                    # Asked later: by then the other cases have shown how much the agent varies.
+                    difference.counts = partial(habits.is_unlikely, pair.witnesses + len(self.head))
+                    yield difference
 
-    def answers(self, acts: Sequence[_Found]) -> Iterator[_Found]:
+    def answers(self, acts: Sequence[_Difference]) -> Iterator[_Difference]:
         """What answers say otherwise."""
         habits = self.habits("answer")
         texts = [" ".join((turn.answer or "").split()) for turn in self._known]
@@ -252,14 +256,15 @@ class _Sides:
             habits.same += len({*texts}) == 1
         now, was = ([(turn.answer or "")[:_LONGEST_TEXT] for turn in side] for side in (self.head, self.base))
         for side in (now, was):
-            habits.varying += sum(len(_of(side[0], text)[1]) for text in {*side[1:]} - {side[0]})
+            habits.varying += sum(len(_kept_and_lost(side[0], text)[1]) for text in {*side[1:]} - {side[0]})
         for pair in _texts(was, now, self.expected.answer if self.expected is not None else None):
             responses = [act for act in acts if act.value.kind == "response"]
             yield self._follows("answer", pair, habits, responses, bool(self.diff.agent or acts))
 
-    def state(self, acts: Sequence[_Found]) -> Iterator[_Found]:
+    def state(self, acts: Sequence[_Difference]) -> Iterator[_Difference]:
         """What the session keeps otherwise. A text that is worded otherwise is no difference, as in answers."""
         states = [turn.state for turn in (*self.head, *self.base) if turn.state is not None]
+        # A run without a state would let every key of the other runs look new.
         if len(states) < len(self.head) + len(self.base):
             return
         habits = self.habits("state")
@@ -287,24 +292,25 @@ class _Sides:
         kind: Any,
         pair: _Pair,
         habits: _Habits,
-        acts: Iterable[_Found],
+        acts: Iterable[_Difference],
         may_differ: bool,
         place: Path = (),
-    ) -> _Found:
+    ) -> _Difference:
         """A difference that counts if the pull request explains it, or acts from which it follows; else if chance is
         unlikely, where something may differ.
         """
-        found = self._found(kind, pair, place)
+        difference = self._difference(kind, pair, place)
         reasons = [act.counts for act in acts if _passes_on(act.value, pair)]
         if not self._is_explained(pair):
             if pair.witnesses < 2 or self._failed_once:
                 habits.varying += not reasons
             elif may_differ:
                 reasons.append(partial(habits.is_unlikely, pair.witnesses + len(self.head)))
-            found.counts = partial(lambda reasons: any(counts() for counts in reasons), reasons)
-        return found
+            difference.counts = partial(lambda reasons: any(counts() for counts in reasons), reasons)
+        return difference
 
     def _is_explained(self, pair: _Pair) -> bool:
+        # Without the code of both sides nothing can be excluded; the base branch's own values are then enough.
         if not self.diff.is_known:
             return pair.witnesses > 0
         return any(self.diff.explains(*sides) for sides in ((pair.before, pair.after), pair.whole))
@@ -329,13 +335,13 @@ class _Sides:
         wanted = None if self.expected is None else values_of(self.expected).get(place)
         return _pairs(was, now, wanted)
 
-    def _found(self, kind: Any, pair: _Pair, place: Path = ()) -> _Found:
+    def _difference(self, kind: Any, pair: _Pair, place: Path = ()) -> _Difference:
         before, after = (None if said is None else shorten(said, _LONGEST) for said in (pair.before, pair.after))
         tool, path = "".join(place[:1]), ".".join(place[2:])
         value = ChangedValue(
             kind=kind, turn=self.number, tool=tool, path=path, fact=pair.fact, before=before, after=after
         )
-        return _Found(value=value)
+        return _Difference(value=value)
 
 
 def _is_said(said: Sequence[str], value: str) -> bool:
@@ -374,6 +380,7 @@ def _responses(turn: Turn) -> Mapping[Path, list[Any]]:
     """The values of the responses, by tool, arguments and name; those of a list together."""
     found: dict[Path, list[Any]] = {}
     for call in turn.calls:
+        # What a long-running tool says first is no result.
         if call.waits:
             continue
         key = call.call.name or "", json_text(call.call.args)
@@ -441,16 +448,18 @@ def _shown(value: Any) -> str | None:
 def _texts(was: Sequence[str], now: Sequence[str], expected: str | None) -> Iterator[_Pair]:
     """What answers say otherwise: facts; without one a few words, if nothing else varies."""
     was, now = ([text[:_LONGEST_TEXT] for text in side] for side in (was, now))
+    # A text that both sides have shows that the agent still says the same at times.
     if set(was) & set(now):
         return
     gone, new = _missing(was, now), _missing(now, was)
     pairs = [*_spelled(was, now), *_together(gone, new)]
-    said = {fact.start for fact in _of(was[0], (expected or "")[:_LONGEST_TEXT])[0]} if pairs else set[int]()
+    said = {fact.start for fact in _kept_and_lost(was[0], (expected or "")[:_LONGEST_TEXT])[0]} if pairs else set[int]()
     for fact, other in pairs:
         before, after = (None if each is None else each.text for each in (fact, other))
         kind, is_expected = (fact or other or gone[0]).kind, fact is not None and fact.start in said
         yield _Pair(before=before, after=after, runs=len(was), is_expected=is_expected, fact=kind)
     same = [{" ".join(text.split()) for text in side} for side in (was, now)]
+    # Few words without a fact count only of an agent that always says the same: others put it otherwise each time.
     if not pairs and [*map(len, same)] == [1, 1]:
         changes = word_changes(words(was[0]), words(now[0]))
         if sum(len(old) + len(other) for old, other in changes) <= _FEW_WORDS:
@@ -462,17 +471,18 @@ def _texts(was: Sequence[str], now: Sequence[str], expected: str | None) -> Iter
 
 def _missing(ours: Sequence[str], theirs: Sequence[str]) -> list[Fact]:
     """The facts that all texts of a side have and none of the other."""
-    found = list(_of(ours[0], theirs[0])[1])
+    facts = list(_kept_and_lost(ours[0], theirs[0])[1])
     for text in ours[1:]:
-        kept = {fact.start for fact in _of(ours[0], text)[0]}
-        found = [fact for fact in found if fact.start in kept]
+        kept = {fact.start for fact in _kept_and_lost(ours[0], text)[0]}
+        facts = [fact for fact in facts if fact.start in kept]
     for text in theirs[1:]:
-        lost = {fact.start for fact in _of(ours[0], text)[1]}
-        found = [fact for fact in found if fact.start in lost]
-    return found
+        lost = {fact.start for fact in _kept_and_lost(ours[0], text)[1]}
+        facts = [fact for fact in facts if fact.start in lost]
+    return facts
 
 
-def _of(reference: str, text: str) -> tuple[Sequence[Fact], Sequence[Fact]]:
+def _kept_and_lost(reference: str, text: str) -> tuple[Sequence[Fact], Sequence[Fact]]:
+    """The facts of the first text that the second one has, and those that it lacks."""
     result = compare(reference, text, names=True, states=True)
     return result.found, result.missing
 

@@ -50,6 +50,7 @@ def agent_trees(checkout: Checkout) -> list[AgentTree]:
         except Exception:  # No code of a pull request may end the run.
             _LOG.debug("What the agent %s is could not be found", path, exc_info=True)
             continue
+        # An agent of which nothing is known is left out: it would differ from anything.
         if facts:
             adk = checkout.agents[path].provenance.get("adk", "")
             trees.append(AgentTree(agent=path, adk=adk, agents=facts))
@@ -79,6 +80,7 @@ def _facts(agent: AgentDescribed, sources: Sources) -> AgentFacts:
     from agent_eval_results import AgentFacts
 
     functions = {name: _defined(places, sources) for name, places in agent.functions.items()}
+    # Of functions only hashes are kept: what they are on the base branch is compared, not shown.
     callbacks = {
         name: source_hash(sources.used(found)) for name, found in functions.items() if name not in _INSTRUCTIONS
     }
@@ -202,6 +204,7 @@ def _add_changes(
             },
         )
 
+    # Causes need the lines that decide, so comments and docstrings are left out here.
     code = _head_code(commit, ci, root, apart=True)
     if base:
         report.agent_changes += code.unlisted(report.agents, report.agent_changes)
@@ -242,6 +245,7 @@ def diffs_of(report: RunReport, ci: CIContext, root: Path) -> Callable[[str], Di
     commit = _base_commit(report, ci)
     code = _head_code(commit, ci, root, apart=True)
     trees = {tree.agent: tree for tree in report.agents}
+    # Eval files are no part of the agent: a changed expectation must not explain a changed answer.
     evals = {name for file in report.files for name in (file.file, file.config)}
     others = _Difference(ci.git, commit, root).others() if commit is not None and isinstance(ci.git, Git) else []
     return functools.cache(
@@ -286,6 +290,7 @@ def _base_commit(report: RunReport, ci: CIContext) -> str | None:
     """The commit whose lines are compared with those of the checkout; None if there is none here."""
     request, git = ci.baseline_request, ci.git
     found = report.baseline.commit if report.baseline is not None else None
+    # On a pull request GitHub names the commit; elsewhere it is the one whose results there are.
     wanted = request.commit if request is not None and request.is_pull_request else found
     try:
         return git.commit(wanted) if wanted and isinstance(git, Git) else None

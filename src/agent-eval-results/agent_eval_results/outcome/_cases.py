@@ -95,6 +95,7 @@ def causes(report: RunReport, cases: Iterable[CaseReport]) -> list[Cause]:
     for case in cases:
         cause = _cause(case, agents.get(case.file, ""))
         if cause is not None:
+            # Two lines of the agent that raise the same message are two mistakes; one line with other values is one.
             at = (cause.file or "", str(cause.line or "")) if cause.by_agent else ()
             hint = cause.hint.replace(case.case_id, "")
             message = cause.message if not any(at) else _QUOTED.sub("*", cause.message)
@@ -108,6 +109,7 @@ def has_cause(case: CaseReport) -> bool:
     """Whether an error, rather than a low score, kept a case from passing."""
     if case.errored:
         return True
+    # A score below its threshold says more than an error that another run ended with.
     scored_low = any(run.failed for metric in case.metrics for run in metric.runs if run.error is None)
     return case.failed and not scored_low and _error(case) is not None
 
@@ -131,6 +133,7 @@ def has_crashed(case: CaseReport) -> bool:
     """Whether the agent, or a custom metric, raised an error in a run of the case. A tool call that is not recorded is
     no error: it only ended the run early.
     """
+    # A custom metric is code of the pull request, like the agent.
     errors = [run.error for run in case.runs] + [run.error for metric in case.metrics for run in metric.runs]
     return any(error is not None and error.by_agent and error.kind != "tool-not-recorded" for error in errors)
 
@@ -183,6 +186,7 @@ def _cause(case: CaseReport, agent: str) -> Cause | None:
 def _error(case: CaseReport) -> RunError | None:
     errors = [run.error for run in case.runs if run.error is not None]
     errors += [run.error for metric in case.metrics for run in metric.runs if run.error is not None]
+    # What the author can fix comes before an outage that another run met.
     blamed = [error for error in errors if error.by_agent]
     return next(iter([*blamed, *errors]), None)
 
@@ -399,6 +403,7 @@ def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> Outcome:
     change = comparison.change if comparison is not None else None
     blocks = would_block and not report.is_advisory
     no_pass = case.went_wrong
+    # History counts here, other than for the standing: a case that is known to fail at times is never called calm.
     unsteady = trend in _FLAKY or any(metric.flakiness is not None for metric in metrics or ())
     excused = no_pass and not blocks and _is_excused(case, report)
     standing = _standing(case, report, trend, change, would_block=would_block)
@@ -449,6 +454,7 @@ def _standing(
 ) -> Standing:
     if case.status in _WITHOUT_RESULT:
         return _WITHOUT_RESULT[case.status]
+    # Before the status: a case may pass and still have a score that got worse.
     if trend == "regression" or (trend == "suspected regression" and would_block):
         return "regression"
     if trend == "suspected regression":
@@ -479,6 +485,7 @@ def _by_threshold(case: CaseReport, report: RunReport) -> bool:
 def _is_excused(case: CaseReport, report: RunReport) -> bool:
     if report.passed or (report.exit_code == 0 and report.has_verdict):
         return True
+    # A run that fails for another reason than its cases excuses none; what could not be evaluated still counts.
     return report.failed and bool(report.blocking) and case.failed
 
 

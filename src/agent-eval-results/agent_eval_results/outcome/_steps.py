@@ -103,6 +103,7 @@ def actor_of(step: Reason) -> Actor:
 def can_accept(found: Lookups) -> bool:
     """Whether cases fail by what the agent did, so that it may be the new expectation."""
     failing = [*found.groups.worse, *found.groups.failed]
+    # What an agent does without some of its tools is no new expectation.
     lacking = {case.case_id for case in failing if any(run.lost_toolsets for run in case.runs)}
     return any(case.failed and not has_cause(case) and case.case_id not in lacking for case in failing)
 
@@ -120,6 +121,7 @@ def _fix_problems(report: RunReport) -> Reason:
     errors = [problem for problem in report.problems if problem.is_error]
     if not errors:
         return Reason.of("run-failed-job")
+    # One with a file leads a reader to a line; the others are listed in the order of the report anyway.
     place = next((problem for problem in errors if problem.file), errors[0])
     return _at("fix-problem", place.file, place.line, more_errors=len(errors) - 1)
 
@@ -133,6 +135,7 @@ def _at(code: str, file: str | None, line: int | None, more_errors: int = 0) -> 
 def _undecided(found: Lookups) -> Iterator[Reason]:
     report = found.report
     reasons = {reason.code: reason for reason in report.reasons}
+    # From what leaves nothing to look at to what does: one step is enough, since another run follows it.
     if not report.has_verdict and not any(reason.data.get("count") for reason in report.reasons):
         yield Reason.of("merge-decides")
     elif NO_SECRETS in reasons:
@@ -164,6 +167,7 @@ def _about_unjudged(found: Lookups) -> Iterator[Reason]:
     # A setting to change comes with a new run, which is all that the others need.
     remedies = dict.fromkeys(_REMEDIES.get(code, "") for code, _ in counts.most_common() if code not in _TAPES)
     tapes = [code for code in counts if code in _TAPES]
+    # Tapes come first: with a changed setting alone, the next run would miss the same answers.
     if tapes:
         yield from _record_again(report, max(tapes, key=codes.count), sum(counts[code] for code in tapes))
     yield from (Reason.of(remedy) for remedy in remedies if remedy)
@@ -201,9 +205,11 @@ def _failed(found: Lookups) -> Iterator[Reason]:
     if first in _NO_VERDICT:
         yield Reason.of("run-failed-job")
         return
+    # What the rules forbid fails the run whatever the cases do, and accepting the rules may be all that is needed.
     if rules is not None and (first in _RESTORE or (rules.only_here and rules.decides == "base")):
         yield Reason.of(_RESTORE.get(first, "meet-rules"))
         return
+    # An agent that can't be loaded explains all of its cases; what else is wrong shows when it runs.
     dead = next((cause for cause in found.crashes if cause.never_ran and cause.cases[0] in failing), None)
     if dead is not None:
         step = _at("follow-hint" if dead.advice else "fix-error", dead.file, dead.line)
@@ -225,6 +231,7 @@ def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
     report = found.report
     causes = _causes(report, failing)
     toolset = next((lost.toolset for case in failing for run in case.runs for lost in run.lost_toolsets), None)
+    # An agent without its tools fails in many ways, of which each would be a cause of its own.
     if toolset is not None:
         return Reason.of("find-tools", subject=toolset)
     if places := _places(causes):
@@ -232,6 +239,7 @@ def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
     if raised := next((cause.data.place for cause in causes if cause.code == "exception"), None):
         return Reason.of("look-at-line", places=[raised])
     if failing:
+        # The cause of the first case may be easier to see in another one: texts show its example.
         shown = next((cause.example.case_id for cause in _causes(report, failing[:1])), "")
         example = next((case for case in failing if case.case_id == shown), failing[0])
         return Reason.of("look-at-case", cases=[example.case_id], total=len(failing))
@@ -257,6 +265,7 @@ def _places(causes: Sequence[CauseReport]) -> list[Place]:
     """The places that the pull request changes, of these causes."""
     places: list[Place] = []
     for cause in causes:
+        # One place for each cause keeps the sentence short; where any may be it, leaving some out would mislead.
         for place in cause.changed_here[: None if cause.one_of else 1]:
             if place not in places:
                 places.append(place)
@@ -270,6 +279,7 @@ def _causes(report: RunReport, cases: Sequence[CaseReport]) -> list[CauseReport]
 
 def _passed(found: Lookups) -> Iterator[Reason]:
     report, groups, rules = found.report, found.groups, found.report.rule_changes
+    # The first of these that holds: the more a green run hides, the earlier.
     if rules is not None and rules.only_here and rules.decides == "head":
         yield Reason.of("undo-looser-rules", count=len(rules.only_here))
     elif count := (rules.removed_cases if rules is not None else 0) or change_counts(report.comparison)["removed"]:

@@ -197,6 +197,7 @@ def _source_url(facts: Facts) -> str | None:
 def about(facts: Facts) -> dict[str, Any]:
     """Files, provenance and spending."""
     report = facts.report
+    # Where the agent's own calls have a price, they are a row of the models; else their tokens are all that is known.
     is_priced = any(_AGENT in names for names in _roles(report).values())
     return {
         "files": [

@@ -161,6 +161,7 @@ class Index:
     def _group(self, case: CaseReport) -> int:
         """The part of the list: the number of its cause; then, without one, what needs attention and what doesn't."""
         number = self._causes.number(case.case_id)
+        # A case that a cause explains stands with the others of that cause, whatever it is by itself.
         calm = self.facts.view.outcomes[case.case_id].is_calm
         return number if number is not None else self._causes.count + calm
 
@@ -182,6 +183,7 @@ class Index:
         if case.passed:
             other = changed_note(self.facts.view.answers.get(case.case_id)) if detail.words else ""
             return shown("; ".join(filter(None, [other, *low_turns(case)[:1]])), _LINE)
+        # Without words even our own sentence is left out: it quotes what the agent said.
         if not detail.words:
             return shown(case.reason.code, _NAME) if case.reason is not None else ""
         return shown(" ".join(first_difference(case).split()), _LINE)
@@ -281,6 +283,7 @@ def _metric_history(facts: Facts, name: str) -> list[float | str | None]:
 def _delta(metric: MetricReport | None, base: float | None) -> float | str | None:
     if metric is None or metric.score is None or base is None:
         return None
+    # The difference of two equal means may be a rounding error, which must not be shown as a change.
     delta = metric.score - base
     return 0 if abs(delta) < 1e-9 else number(delta, 6)
 
@@ -327,6 +330,7 @@ def _branch(facts: Facts) -> str:
 def _head(facts: Facts) -> dict[str, Any] | None:
     """This run, if it is not recorded itself."""
     report = facts.report
+    # A run of the base branch is the newest row of its own history; a second row would count it twice.
     if report.history is not None or report.is_invalid or not report.cases:
         return None
     origin = report.origin
