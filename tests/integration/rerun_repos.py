@@ -30,13 +30,16 @@ root_agent = LlmAgent(name="bot", model=scripted(script), instruction="Greet.")
 BASE, HEAD = "Good day, how are you?", "Hi."
 
 
-def wheel(folder: Path, name: str, version: str, files: Mapping[str, str]) -> None:
+def wheel(folder: Path, name: str, version: str, files: Mapping[str, str], *, requires: str = "") -> None:
     """A wheel as a build would make it."""
+    needs = f"Requires-Dist: {requires}\n" if requires else ""
     stem = f"{name.replace('-', '_')}-{version}"
     with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as archive:
         for path, text in files.items():
             archive.writestr(path, text)
-        archive.writestr(f"{stem}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        archive.writestr(
+            f"{stem}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+        )
         archive.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{stem}.dist-info/RECORD", "")
 

@@ -64,7 +64,9 @@ class Bench:
         self.bot.mkdir(parents=True)
         self.index.mkdir()
         wheel(self.index, "google-adk", "9.9.9", {"google/adk/__init__.py": "VERSION = '9.9.9'\n"})
+        wheel(self.index, "google-adk", "1.1.1", {"google/adk/__init__.py": "VERSION = '1.1.1'\n"})
         wheel(self.index, "demo-dep", "1.0", {"demo_dep.py": "VALUE = 1\n"})
+        wheel(self.index, "demo-pin", "1.0", {"demo_pin.py": ""}, requires="google-adk<2")
         self.installer = {"UV_NO_INDEX": "1", "UV_FIND_LINKS": str(self.index), "UV_OFFLINE": "1"}
 
     @property
@@ -266,16 +268,19 @@ async def test_environment__named_requirements_come_before_the_nearest(bench: Be
 
 SECRET = "password-of-the-index"
 NOWHERE = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
+NO_PYTHON = {"UV_PYTHON_INSTALL_MIRROR": "http://127.0.0.1:9/python", "UV_HTTP_RETRIES": "0"}
 FAILURES: dict[str, tuple[str, dict[str, Any]]] = {
     "a version that the index does not have": ("google-adk==99.0", {}),
     "half a requirement": ("google-adk==", {}),
     "contradictions": ("demo-dep\ndemo-dep<1", {}),
     "a failed installation, with a secret": (f"demo-dep==2.0  # {SECRET}", {"installer": {"UV_INDEX": SECRET}}),
     "an old google-adk": ("google-adk==0.5.0", {"requirements": Path("bot/requirements.txt")}),
+    "a pin that only an old google-adk fits": ("google-adk\ndemo-pin", {}),
     "a lock without google-adk has the last word": ("", {"locked": True}),
     "no such file": ("", {"requirements": Path("missing.txt")}),
     "no such Python": ("demo-dep", {"version": "3.99"}),
     "no such Pythons": ("demo-dep", {"version": ">=3.99,<4"}),
+    "a Python that can't be downloaded": ("demo-dep", {"version": "3.10.4", "installer": NO_PYTHON}),
     "an index that can't be reached": ("demo-dep", {"installer": NOWHERE}),
     "a git server that can't be reached": ("demo-dep @ git+https://127.0.0.1:9/demo.git", {"installer": {}}),
     "a git server that is not found": ("demo-dep @ git+https://nowhere.invalid/demo.git", {"installer": {}}),

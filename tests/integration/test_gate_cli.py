@@ -527,3 +527,26 @@ def test_run__a_case_without_facts_is_decided_by_its_other_criteria_and_green_by
     done = run({"response_facts": 1.0, "response_match_score": 0.5}, code=1)
     assert done.statuses == {"greets": "passed", "tells": "failed"}
     assert "150 thousand is missing; 0 thousand is new" in " ".join(done.out.split())
+
+
+INTERRUPTED = """
+import sys
+from agent_eval.__main__ import run
+
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+sys.argv = ["agent-eval", {command!r}]
+run()
+"""
+
+
+@pytest.mark.parametrize("command", ["validate", "run"])
+@pytest.mark.parametrize("module", ["agent_eval.cli", "agent_eval_scoring.core.streams", "agent_eval.settings"])
+def test_main__an_interrupt_while_it_starts_is_no_traceback(command: str, module: str, tmp_path: Path) -> None:
+    source = INTERRUPTED.format(module=module, command=command)
+    done = program(sys.executable, "-c", source, code=130, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("", "")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gc
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -14,6 +12,8 @@ from typing import NoReturn
 _CANNOT_START = 70
 """As for a bug. Python's own exit code, if the environment was removed, would be that of a failed verdict."""
 
+_INTERRUPTED = 130
+"""As a shell reports SIGINT."""
 _STARTING_AGENTS = frozenset({"run", "merge", "action"})
 _HELP = frozenset({"-h", "--help"})
 """Help starts no agent and must not wait for the modules that start one."""
@@ -53,15 +53,23 @@ def _started(work: Callable[[], int], *, supervises: bool, ends_with_parent: boo
     except ImportError as error:
         sys.stderr.write(f"agent-eval: it can't be started: {error}\n")
         return _CANNOT_START
+    except KeyboardInterrupt:
+        return _INTERRUPTED
 
 
 def _main() -> int:
-    from agent_eval.cli import main
+    try:
+        from agent_eval.cli import main
 
-    return main()
+        return main()
+    except KeyboardInterrupt:  # While it is imported; later, each command ends in its own way.
+        return _INTERRUPTED
 
 
 def _engine() -> int:
+    import argparse
+    import json
+
     from agent_eval.cli import prepare_streams, run_command
 
     settings = {
@@ -78,10 +86,12 @@ def _recover() -> None:
 
 
 def _exit(code: int) -> NoReturn:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):
-            stream.flush()
-    os._exit(code)
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):
+                stream.flush()
+    finally:  # Also if a second SIGINT arrives here.
+        os._exit(code)
 
 
 if __name__ == "__main__":

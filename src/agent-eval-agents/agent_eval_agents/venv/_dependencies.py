@@ -177,6 +177,18 @@ def check_adk(dependencies: Dependencies, root: Path) -> None:
             )
 
 
+def requested(dependencies: Dependencies, root: Path) -> list[str]:
+    """What `uv pip install` is to install: the file, and the minimum of google-adk if it has that unconditionally.
+
+    Otherwise a pin of another package can select a google-adk of last year, without a word.
+    """
+    file = dependencies.file
+    if file is None:
+        return ["google-adk"]
+    is_named = any(_ADK.match(line) for _, line in _requirements_of(dependencies, file, root))
+    return ["-r", str(file), *[f"google-adk>={MINIMUM_ADK}"] * is_named]
+
+
 def _requirements_of(dependencies: Dependencies, file: Path, root: Path) -> Iterator[tuple[Path, str]]:
     """Requirements with their files."""
     match dependencies.kind:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from agent_eval_agents.protocol import EnvironmentFailure, Owner
 from agent_eval_agents.sandbox import Sandbox, blocked_at, close_pipe, kill_group
+from agent_eval_agents.venv._dependencies import MINIMUM_ADK
 from agent_eval_scoring.core.masking import Masker
 
 _TAIL_BYTES = 16_000
@@ -228,6 +229,11 @@ def _hint(output: str) -> str:
         return (
             "An index requires credentials: set UV_INDEX_URL, UV_EXTRA_INDEX_URL or UV_INDEX_<NAME>_PASSWORD in `env`."
         )
+    if download := re.search(r"/cpython-(\d+\.\d+\.\d+)\S*\.tar", output):
+        return (
+            f"Python {download[1]} is not installed, and can't be downloaded. Install it in an earlier step "
+            "(actions/setup-python), correct `requires-python` or .python-version, or set `agent-python`."
+        )
     if _NETWORK.search(output):
         return (
             "The package index, or a server that the requirements name, could not be reached: run the job again, or "
@@ -239,6 +245,10 @@ def _hint(output: str) -> str:
         return f"Correct `{unparsed[3].strip()}` in {unparsed[1]}: {unparsed[2]}."
     if unknown := re.search(r"there (?:is|are) no versions? of (\S+) and you require", output):
         return f"The package index has no {unknown[1]}: correct the version."
+    if f"require google-adk>={MINIMUM_ADK}" in re.sub(r"\s+", " ", output):
+        return (
+            f"agent-eval needs google-adk {MINIMUM_ADK} or newer, which another requirement excludes: loosen that one."
+        )
     if "No solution found" in output:
         return "The requirements contradict each other or the Python version, as uv's output says."
     if re.search(r"Permission denied|Read-only file system", output):

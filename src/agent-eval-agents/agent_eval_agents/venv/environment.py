@@ -33,6 +33,7 @@ from agent_eval_agents.venv._dependencies import (
     copied_sources,
     dependencies_of,
     fingerprint,
+    requested,
     uses_in_place,
 )
 from agent_eval_agents.venv._installer import KILLED_HINT, Installer, Interpreter, find_uv, probe, run
@@ -40,7 +41,7 @@ from agent_eval_agents.venv._store import EnvironmentInfo, Place, installer_cach
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import docs_page
 
-_RECIPE = 3
+_RECIPE = 4
 """Incremented whenever the same dependencies would produce a different environment."""
 _FRESH_SECONDS = 7 * 24 * 3600
 """An environment with unlocked versions is rebuilt after a week, to get newer versions."""
@@ -389,7 +390,7 @@ async def _install(place: Place, dependencies: Dependencies, installer: Installe
     """
     account = installer.sandbox.user
     cwd = dependencies.directory or root  # uv reads [tool.uv] and uv.toml from there upwards
-    python = ["--python", str(place.python)]
+    pip = ["pip", "install", "--python", str(place.python), "--compile-bytecode"]
     # uv builds a local package again only if its pyproject.toml or setup.py has another time.
     local = list(copied_sources(dependencies, root))
     fresh = ["--reinstall"] if local else []  # not --refresh, which UV_OFFLINE forbids
@@ -399,16 +400,15 @@ async def _install(place: Place, dependencies: Dependencies, installer: Installe
             ["sync", *fresh, "--frozen", "--no-dev", "--no-install-project", "--compile-bytecode"], cwd=cwd
         )
     else:
-        requirements = [ADK] if dependencies.file is None else ["-r", str(dependencies.file)]
         await installer.uv(["venv", "--no-project", "--python", dependencies.python, str(place.venv)], cwd=cwd)
-        await installer.uv(["pip", "install", *fresh, *python, "--compile-bytecode", *requirements], cwd=cwd)
+        await installer.uv([*pip, *fresh, *requested(dependencies, root)], cwd=cwd)
     if account is None:  # Another user can't build in the checkout.
         for source in local:
             shutil.rmtree(source / place.build, ignore_errors=True)
     interpreter = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
     added = not interpreter.has_adk and dependencies.kind is not SourceKind.LOCK
     if added:
-        await installer.uv(["pip", "install", *python, "--compile-bytecode", ADK], cwd=cwd)
+        await installer.uv([*pip, ADK], cwd=cwd)
     return added
 
 
