@@ -31,9 +31,9 @@ from rich.cells import cell_len
 
 from agent_eval_results.data.causes import CauseCode, Place
 from agent_eval_results.data.conversation import ConversationReport, StepReport, TurnReport
+from agent_eval_results.data.decision import PassRates
 from agent_eval_results.data.report import (
     ModelUsageReport,
-    PassRates,
     ProblemReport,
     Reason,
     RunReport,

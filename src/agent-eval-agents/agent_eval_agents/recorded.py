@@ -25,7 +25,7 @@ from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.masking import Masker
-from agent_eval_scoring.core.problem import Problem, Severity, docs_page
+from agent_eval_scoring.core.problem import Problem, Severity, docs_page, errors_of
 from agent_eval_scoring.core.recording import RECORDINGS, Recording, RunError
 from agent_eval_scoring.core.text import first_line, plural, shorten
 from agent_eval_scoring.evalset.models import EvalCase, LoadedFile
@@ -494,7 +494,7 @@ def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
     file = None
     if document is not None:
         file, problems = read_eval_file(document, session=None)
-    error = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
+    error = next(iter(errors_of(problems)), None)
     if error is not None and error.code == "not-an-eval-set":
         raise UnusableRecording("it is not a recording", f"{_HINT} {error.hint or ''}")
     if error is not None:

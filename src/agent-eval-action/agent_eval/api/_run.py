@@ -14,7 +14,7 @@ from agent_eval.api._engine import EngineRequest, run_engine
 from agent_eval.api._result import EvalResult, result_of
 from agent_eval.settings import BY_INPUT, Setting, Settings, read_settings
 from agent_eval_scoring.core.errors import AgentEvalError
-from agent_eval_scoring.core.problem import Severity, has_error
+from agent_eval_scoring.core.problem import errors_of, has_error
 from agent_eval_scoring.core.selectors import nearby
 
 _NOT_HERE = "CI only"
@@ -80,7 +80,7 @@ def engine_request(
     """
     settings, problems = read_settings(root, flags=flags, secrets=os.environ)
     if has_error(problems):
-        errors = [str(problem) for problem in problems if problem.severity is Severity.ERROR]
+        errors = [*map(str, errors_of(problems))]
         raise InvalidOptions("\n".join(errors))
     missing = {name: value for name, value in defaults.items() if name not in settings.sources}
     if "agent-requirements" in settings.sources:

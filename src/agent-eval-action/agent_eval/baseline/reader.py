@@ -186,14 +186,14 @@ def incomplete(report: RunReport) -> str | None:
     if any(reason.code == NOT_COMPARED for reason in report.reasons):
         return "it was stopped before it had read the history of earlier runs"
     from agent_eval.gate.history import broken_off
-    from agent_eval_results.data.answers import agents_by_file, silent_cases
+    from agent_eval_results.data.answers import silent_cases
 
     unrun = sum(map(broken_off, report.cases))
     if unrun:
         return f"{unrun:,} of its {plural(len(report.cases), 'case')} did not finish, so the run was interrupted"
     if not any(case.status in {"passed", "failed", "quarantined"} for case in report.cases):
         return "because of errors none of its cases was evaluated"
-    silent = silent_cases(report.cases, agents_by_file(report))
+    silent = silent_cases(report.cases, report.agents_by_file)
     if len(silent) == len(report.cases):
         errors = (run.error for case in report.cases for run in case.runs if run.error is not None)
         return "its agent never answered" + "".join(f" ({_error(error)})" for error in islice(errors, 1))

@@ -145,7 +145,7 @@ def make_report(
 
     problems = [*suite.problems, *choices.problems]
     problems += _plan(suite, choices, settings.num_runs).problems
-    if any(problem.severity is Severity.ERROR for problem in problems):
+    if has_error(problems):
         return PlanReport(), problems
     models = pipeline.model_settings(settings)
     uses = pipeline.model_uses(suite.files, settings.judge_model)

@@ -35,7 +35,7 @@ from agent_eval.pipeline import (
 from agent_eval.settings import CONFIG_FILE, Settings
 from agent_eval_results import DEFAULT, InUse, file_in, link_in, locked, relative, why_unwritable
 from agent_eval_results.report.progress import live_progress, plain_progress
-from agent_eval_scoring.core.problem import Problem, Severity, has_error
+from agent_eval_scoring.core.problem import Problem, Severity, errors_of, has_error
 
 if TYPE_CHECKING:
     from agent_eval.commands.publish import Published
@@ -342,7 +342,7 @@ def _link(settings: Settings, ci: CIContext, problems: Sequence[Problem], warnin
     url = io.environ.get(publish.REPORT_URL, "").strip()
     problems = [*problems, *publish.link_problems(url, settings.artifact, ci)]
     if has_error(problems):
-        log_problems([problem for problem in problems if problem.severity is Severity.ERROR], io)
+        log_problems(errors_of(problems), io)
         return 2
     return _published(publish.link(url, settings, ci, warnings), io)
 

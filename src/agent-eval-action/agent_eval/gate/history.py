@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import agent_eval_results as results
-from agent_eval_results.data.answers import agents_by_file, never_started, silent_cases
+from agent_eval_results.data.answers import never_started, silent_cases
 from agent_eval_results.data.pairing import pair_up, scope
 from agent_eval_results.data.stored_runs import (
     HistoryWriter,
@@ -57,7 +57,7 @@ def extend(
     records = [*earlier.records, record]
     olds = pair_up(report.cases, (), report.selection, history=earlier.cases).stored
     writer = HistoryWriter(keep=keep)
-    silent = silent_cases(report.cases, agents_by_file(report))
+    silent = silent_cases(report.cases, report.agents_by_file)
     # A single case with an error may be flaky; several cases with nothing but errors mean that the agent is down.
     cases = [
         case

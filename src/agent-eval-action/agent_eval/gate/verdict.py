@@ -170,7 +170,7 @@ def _can_fail(metric: results.MetricReport) -> bool:
     spec = METRICS.get(metric.name)
     if spec is None:
         return True
-    return metric.threshold < spec.high if metric.direction == "lower" else metric.threshold > spec.low
+    return metric.threshold < spec.high if metric.lower_is_better else metric.threshold > spec.low
 
 
 _WITHOUT_KEY = frozenset({results.WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"})

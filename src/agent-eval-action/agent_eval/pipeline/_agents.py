@@ -175,7 +175,7 @@ def _add_changes(
     report.agent_changes = agent_changes(
         () if older and not known else base, report.agents, code.of_change, only_placed=older
     )
-    agents = {file.file: file.agent for file in report.files}
+    agents = report.agents_by_file
     cases = {case.case_id: case for case in report.cases}
 
     def trees(cause: CauseReport) -> list[AgentTree]:

@@ -104,7 +104,7 @@ class BothSides:
         """
         from agent_eval.gate.changed_answers import changed_answers
 
-        agents = {file.file: file.agent for file in self.report.files}
+        agents = self.report.agents_by_file
         unrecorded: list[str] = []
         with collector_paused(), contextlib.ExitStack() as stack:
             runs_of = self._runs(stack)

@@ -413,7 +413,6 @@ async def compare_with_base(
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.history import excerpt, extend, within
     from agent_eval.gate.regression import comparable_cases, with_replayed
-    from agent_eval_results.data.answers import agents_by_file
     from agent_eval_results.data.trend import drift
     from agent_eval_results.outcome import Lookups
     from agent_eval_results.report.phrases import drift_notices
@@ -461,7 +460,7 @@ async def compare_with_base(
         confirmations=confirmation.head,
         base_runs=confirmation.base,
         same_day=confirmation.same_day,
-        agents=agents_by_file(report),
+        agents=report.agents_by_file,
         facts=facts,
     )
 

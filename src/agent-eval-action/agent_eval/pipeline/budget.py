@@ -49,7 +49,7 @@ class Budget(Feature):
         if models is None:
             return
         report.model_usage = sum_model_usage([*report.model_usage, *map(usage_report, models.ledger.by_model())])
-        saved = saved_votes([*report.cases, *report.confirmations, *report.base_runs])
+        saved = saved_votes(report.every_case)
         for usage in report.model_usage:
             usage.saved_votes = saved[usage.model]
             yield usage_line(usage)

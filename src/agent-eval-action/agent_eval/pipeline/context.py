@@ -28,7 +28,7 @@ from agent_eval_agents.sandbox import (
 from agent_eval_results import JUDGE_REPLIES, LOGS
 from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.core.masking import Masker
-from agent_eval_scoring.core.problem import Problem, Severity, has_error
+from agent_eval_scoring.core.problem import Problem, Severity, errors_of, has_error
 
 if TYPE_CHECKING:
     from agent_eval.runner import MissingModels, Progress
@@ -383,7 +383,7 @@ async def open_models(
     if without_keys in {"inconclusive", "deterministic-only"} and not configured.offline:
         missing = [name for name in names if name not in checked.endpoints]
         keyless = [problem for problem in problems if problem.code == NO_KEY]
-        if keyless and len(keyless) == sum(problem.severity is Severity.ERROR for problem in problems):
+        if keyless and len(keyless) == len(errors_of(problems)):
             code = WITHOUT_KEY if without_keys == "deterministic-only" else "judge-no-credentials"
             without = MissingModels(models=frozenset(missing), code=code, taped=taped)
             problems = [problem if problem.code != NO_KEY else _milder(problem) for problem in problems]

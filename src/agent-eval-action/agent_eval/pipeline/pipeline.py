@@ -281,7 +281,7 @@ async def _run(run: Run) -> Outcome:
         if journal.damaged_line is not None:
             report.notices.append(say("journal-damaged", file=JOURNAL, line=journal.damaged_line))
         report.duration = run.begun.duration()
-        waiting = [*report.cases, *report.confirmations, *report.base_runs]
+        waiting = report.every_case
         open_ends = report.has_reason(NOT_COMPARED) or any(
             # A replay of models would miss again.
             case.lacks_result and not (settings.replay == "all" and is_missed(case))

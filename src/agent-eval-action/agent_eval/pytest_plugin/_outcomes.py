@@ -18,7 +18,7 @@ from agent_eval_results.report.phrases import (
     next_text,
     other_reasons,
 )
-from agent_eval_results.report.views import one_line, reason_lines, view_of
+from agent_eval_results.report.views import location, one_line, reason_lines, view_of
 from agent_eval_scoring.core.text import harmless, plural, shorten
 
 _LONGEST_REASON = 300
@@ -89,7 +89,7 @@ def _not_planned(report: RunReport, case_id: str) -> CaseOutcome:
         return CaseOutcome(kind="error", reason=f"the results have no case {one_line(case_id)}")
     lines = []
     for problem in errors[:_MOST_PROBLEMS]:
-        where = ":".join(str(part) for part in (problem.file, problem.line) if part is not None)
+        where = location(problem.file, problem.line)
         lines.append(f"{where + ': ' if where else ''}error [{problem.code}] {problem.message}")
         lines += [f"    {line}" for line in (problem.hint or "").splitlines()]
     if len(errors) > _MOST_PROBLEMS:
@@ -140,7 +140,7 @@ def write_summary(
         return
     view = view_of(report)
     for problem in [problem for problem in report.problems if not problem.is_notice][:_MOST_PROBLEMS]:
-        where = ":".join(str(part) for part in (problem.file, problem.line) if part is not None)
+        where = location(problem.file, problem.line)
         reporter.line(harmless(f"{where + ': ' if where else ''}{problem.severity} [{problem.code}] {problem.message}"))
     for line in [*report.warnings, *report.notices, *other_reasons(view), *changed_overview(view)]:
         reporter.line(harmless(line))

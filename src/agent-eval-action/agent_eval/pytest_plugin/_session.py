@@ -16,7 +16,7 @@ from agent_eval.api import EngineOutcome, InvalidOptions, default_options, engin
 from agent_eval.pytest_plugin._fixture import flags_of, root_of
 from agent_eval.pytest_plugin._items import NO_CASES, CaseItem, EvalFile, EvalItem, selectors
 from agent_eval.pytest_plugin._shared_run import SharedRun
-from agent_eval_scoring.core.problem import Severity
+from agent_eval_scoring.core.problem import errors_of
 from agent_eval_scoring.core.selectors import select
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.discovery import SUFFIXES, discover
@@ -74,7 +74,7 @@ class EvalSession:
         if any(selector.ids for selector, _ in discovery.groups):  # A misspelt id would select nothing.
             suite = load_suite(self.root, targets, exclude=settings.exclude, skip=skip)
             problems += [problem for problem in suite.problems if problem.code == "unknown-eval-id"]
-        errors = [problem for problem in problems if problem.severity is Severity.ERROR]
+        errors = errors_of(problems)
         if errors := [problem for problem in errors if problem.code != "no-eval-files"]:
             raise pytest.UsageError("\n".join(map(str, errors)))
         return {file.path: file.ids for file in discovery.files}

@@ -19,11 +19,6 @@ _NOT_EVALUATED = CANNOT_START | {"agent-crash", "agent-no-answer", "agent-protoc
 """Kinds of errors that leave nothing to compare if they occur before the first answer."""
 
 
-def agents_by_file(report: RunReport) -> dict[str, str]:
-    """The agent of each eval file."""
-    return {file.file: file.agent for file in report.files}
-
-
 def answered(run: RunResult) -> bool:
     """Whether the agent answered at least one turn."""
     return run.turns > 0 or (run.error is None and not run.did_not_run)
@@ -81,7 +76,7 @@ def unevaluated(cases: Sequence[CaseReport], more: Iterable[CaseReport], agents:
 
 def without_silent(report: RunReport) -> RunReport:
     """The baseline with the cases of silent agents marked as `errored`."""
-    silent = silent_cases(report.cases, agents_by_file(report))
+    silent = silent_cases(report.cases, report.agents_by_file)
     if not silent:
         return report
     cases = [

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from agent_eval_results.data.origin import CaseWord
 from agent_eval_scoring.core.reason import NoMoreRuns, Numbers, Reason
-from agent_eval_scoring.core.wire import WireModel
+from agent_eval_scoring.core.wire import ReportModel, WireModel
 
 CHANGED_FACTS = "changed-facts"
 """Stands for a metric where a case answers otherwise than on the base branch, and a policy forbids that."""
@@ -155,6 +155,19 @@ class DecisionReport(WireModel):
     def is_beyond_chance(self, case: CaseDecisionReport) -> bool:
         """Whether the p-value of a case is small enough to be evidence of what its word says."""
         return case.p_value is not None and case.p_value <= self.alpha
+
+
+class PassRates(ReportModel):
+    """pass@k and pass^k for one k, averaged over the cases."""
+
+    k: int
+    """Number of runs."""
+    cases: int
+    """Cases with at least that many evaluated runs."""
+    any: float
+    """pass@k: the share of cases in which at least one of k runs passes, 0..1."""
+    all: float
+    """pass^k: the share of cases in which all of k runs pass, 0..1."""
 
 
 RunsFor = Literal["suspects", "suite", "retrials", "base-error", "base-stored", "facts"]

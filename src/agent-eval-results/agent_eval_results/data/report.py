@@ -15,7 +15,7 @@ from agent_eval_results.data.causes import AgentChange, AgentTree, CauseReport
 from agent_eval_results.data.comparison import BaselineReport, ComparisonReport, RuleChangesReport
 from agent_eval_results.data.conversation import ConversationReport
 from agent_eval_results.data.coverage import CoverageReport
-from agent_eval_results.data.decision import DecisionReport
+from agent_eval_results.data.decision import DecisionReport, PassRates
 from agent_eval_results.data.history import HistoryReport
 from agent_eval_results.data.judgements import JudgeReport, JudgeVerdict, dicts_of
 from agent_eval_results.data.origin import CaseStatus as CaseStatus
@@ -186,6 +186,11 @@ class MetricReport(OfSeveralRuns, ReportModel):
     runs: list[RunScore]
 
     @property
+    def lower_is_better(self) -> bool:
+        """Whether scores up to the threshold pass, instead of those from it."""
+        return self.direction == "lower"
+
+    @property
     def compared_only(self) -> bool:
         """Whether it can fail its case only by a comparison."""
         return self.threshold is None and self.blocking and self.is_configured
@@ -304,6 +309,11 @@ class ProblemReport(ReportModel):
     path: str | None = None
 
     @property
+    def location(self) -> str:
+        """`file:line:column`, as far as it is known."""
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+
+    @property
     def is_error(self) -> bool:
         """Whether nothing runs because of it."""
         return self.severity == "error"
@@ -371,19 +381,6 @@ class CaseUsageReport(ReportModel):
     thought_tokens: int | None = None
     cost: float | None = None
     """US dollars; None if the model has no price, or nothing was sent."""
-
-
-class PassRates(ReportModel):
-    """pass@k and pass^k for one k, averaged over the cases."""
-
-    k: int
-    """Number of runs."""
-    cases: int
-    """Cases with at least that many evaluated runs."""
-    any: float
-    """pass@k: the share of cases in which at least one of k runs passes, 0..1."""
-    all: float
-    """pass^k: the share of cases in which all of k runs pass, 0..1."""
 
 
 class RunReport(_ComputingReport):
@@ -500,6 +497,16 @@ class RunReport(_ComputingReport):
     def has_reason(self, *codes: str) -> bool:
         """Whether one of these is among the reasons of the verdict."""
         return any(reason.code in codes for reason in self.reasons)
+
+    @property
+    def agents_by_file(self) -> dict[str, str]:
+        """The agent of each eval file."""
+        return {file.file: file.agent for file in self.files}
+
+    @property
+    def every_case(self) -> list[CaseReport]:
+        """The cases, with the extra runs of both sides as cases of their own."""
+        return [*self.cases, *self.confirmations, *self.base_runs]
 
     @property
     def has_verdict(self) -> bool:

@@ -11,7 +11,6 @@ from collections import Counter
 from agent_eval_results import RunReport
 from agent_eval_results.data.outcome import RunOutcome
 from agent_eval_results.outcome._cases import (
-    NEVER_RAN,
     Cause,
     Groups,
     Lookups,

@@ -90,7 +90,7 @@ def causes(report: RunReport, cases: Iterable[CaseReport]) -> list[Cause]:
         report: The report, which has the agent of each file.
         cases: Cases of the report. Those without a cause (see `has_cause`) are left out.
     """
-    agents = {file.file: file.agent for file in report.files}
+    agents = report.agents_by_file
     members_by_key: dict[tuple[str, ...], list[tuple[CaseReport, Cause]]] = {}
     for case in cases:
         cause = _cause(case, agents.get(case.file, ""))

@@ -67,7 +67,12 @@ class Problem:
 
 def has_error(problems: Iterable[Problem]) -> bool:
     """Whether one of them stops the run."""
-    return any(problem.severity is Severity.ERROR for problem in problems)
+    return bool(errors_of(problems))
+
+
+def errors_of(problems: Iterable[Problem]) -> list[Problem]:
+    """Those that stop the run."""
+    return [problem for problem in problems if problem.severity is Severity.ERROR]
 
 
 def alike(problems: Iterable[Any]) -> list[tuple[Any, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval_scoring.core.errors import AgentEvalError
-from agent_eval_scoring.core.problem import Problem, Severity, has_error
+from agent_eval_scoring.core.problem import Problem, errors_of, has_error
 from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.core.text import plural, short_name
 from agent_eval_scoring.evalset.json import (
@@ -86,7 +86,7 @@ def open_case(path: Path, name: str, eval_id: str) -> EditedFile:
         raise EditError(problems)
     file, file_problems = read_eval_file(document, session=None)
     if file is None or has_error(file_problems):
-        raise EditError([problem for problem in file_problems if problem.severity is Severity.ERROR])
+        raise EditError(errors_of(file_problems))
     opened = EditedFile(path=path, name=name, text=document.text, value=document.value, index=0)
     if file.converted is not None:
         hint = f"Convert it first: `agent-eval migrate {name} NEW`."

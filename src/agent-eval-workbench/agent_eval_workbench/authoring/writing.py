@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_eval_scoring.core.problem import Problem, Severity
+from agent_eval_scoring.core.problem import Problem, errors_of
 from agent_eval_scoring.evalset.checks import check_cases
 from agent_eval_scoring.evalset.json import (
     PatchError,
@@ -77,7 +77,7 @@ def errors_in(text: str, file: str) -> list[Problem]:
     if document is not None:
         parsed, problems = read_eval_file(document, session=None)
         problems += [] if parsed is None else check_cases(parsed)
-    return [problem for problem in problems if problem.severity is Severity.ERROR]
+    return errors_of(problems)
 
 
 def unified(before: str, after: str, file: str) -> str:

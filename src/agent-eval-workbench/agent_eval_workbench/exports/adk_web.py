@@ -226,7 +226,7 @@ def write_history(stored: StoredRun, agent: Path | None, io: CliIO) -> None:
         OSError: A file can't be written.
     """
     root = Path.cwd()
-    agents = {file.file: file.agent for file in stored.report.files}
+    agents = stored.report.agents_by_file
     folders = {}
     for file in dict.fromkeys(case.file for case in stored.report.cases):
         folder = agent if agent is not None else _folder(agents.get(file, ""), root)

@@ -21,7 +21,7 @@ from agent_eval_results import FILES
 from agent_eval_scoring.core.content import Content, text_of, user_message
 from agent_eval_scoring.core.files import MAX_RESULTS, MAX_SETTINGS, open_regular, read_lines, read_regular
 from agent_eval_scoring.core.masking import MASK, Masker
-from agent_eval_scoring.core.problem import Problem, Severity, docs_page, has_error
+from agent_eval_scoring.core.problem import Problem, Severity, docs_page, errors_of, has_error
 from agent_eval_scoring.core.selectors import matches
 from agent_eval_scoring.core.text import first_line, plural, shorten
 from agent_eval_scoring.criteria import visible
@@ -80,7 +80,7 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
             )
         raise error(_CODE, f"`{name}` has no conversations that can be read.", hint)
     if has_error(source.problems):
-        raise Refused([problem for problem in source.problems if problem.severity is Severity.ERROR])
+        raise Refused(errors_of(source.problems))
     conversations = [_with_session(conversation, sessions) for conversation in source.conversations]
     chosen = [conversation for conversation in conversations if _is_of(conversation, request)]
     if not chosen:
@@ -100,7 +100,7 @@ def read_session_value(value: Any) -> list[Conversation]:
     if source is None:
         raise error(_CODE, "The value is not a session of ADK.", "A session has `id`, `app_name` and `events`.")
     if has_error(source.problems):
-        raise Refused([problem for problem in source.problems if problem.severity is Severity.ERROR])
+        raise Refused(errors_of(source.problems))
     return list(source.conversations)
 
 

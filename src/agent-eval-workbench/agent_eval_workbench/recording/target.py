@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.invocation import InvocationEvents
-from agent_eval_scoring.core.problem import Problem, Severity, has_error
+from agent_eval_scoring.core.problem import Problem, Severity, errors_of, has_error
 from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.core.text import listed, short_name
 from agent_eval_scoring.evalset.checks import check_cases
@@ -216,7 +216,7 @@ def _read(path: Path, name: str) -> tuple[str, EvalFile]:
         problems += file_problems
         problems += [] if file is None else check_cases(file)
     if document is None or file is None or file.eval_set is None or has_error(problems):
-        raise Refused([problem for problem in problems if problem.severity is Severity.ERROR])
+        raise Refused(errors_of(problems))
     if file.converted is not None:
         hint = f"`agent-eval migrate {name} NEW` converts it."
         raise error(_FILE, "The file has an older format, to which no case can be added.", hint, file=name)

@@ -17,7 +17,7 @@ from agent_eval_agents.sandbox import allow_list
 from agent_eval_results import DEFAULT
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.git_process import CONFIG, ENVIRONMENT, KEPT, GitError, run_git
-from agent_eval_scoring.core.problem import Problem, Severity, alike, has_error
+from agent_eval_scoring.core.problem import Problem, Severity, alike, errors_of, has_error
 from agent_eval_scoring.core.text import listed, plural
 from agent_eval_scoring.evalset.json import write_text
 from agent_eval_scoring.evalset.models import Suite
@@ -158,7 +158,7 @@ def _eval_files(suite: Suite, choices: AgentChoices, files: dict[str, str]) -> I
     if suite.file_count:
         cases = sum(len(file.cases) for file in suite.files)
         yield Step(status="kept", what=plural(suite.file_count, "eval file"), note=plural(cases, "case"))
-    errors = [problem for problem in choices.problems if problem.severity is Severity.ERROR]
+    errors = errors_of(choices.problems)
     errors += [problem for problem in suite.errors if problem.code not in {"no-eval-files", "no-eval-cases"}]
     shown: Counter[str | None] = Counter()
     for problem, others in alike(errors):

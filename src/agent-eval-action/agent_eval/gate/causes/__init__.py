@@ -226,7 +226,7 @@ def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns], *, few: b
 
 
 def _judged(report: RunReport) -> Iterator[_Judged]:
-    agents = {file.file: file.agent for file in report.files}
+    agents = report.agents_by_file
     worse = None
     if report.comparison is not None:
         changed = (case for case in report.comparison.cases if case.change == "newly_failing")

@@ -268,7 +268,7 @@ def _better_when_lower(cases: Iterable[results.CaseReport], base: results.Histor
 
     A single case may not show the direction: a score equal to its threshold passes either way.
     """
-    names = {metric.name for case in cases for metric in case.metrics if metric.direction == "lower"}
+    names = {metric.name for case in cases for metric in case.metrics if metric.lower_is_better}
     names |= {base.metrics[rule.metric].name for rules in base.rules for rule in rules if rule.direction == "lower"}
     return names | set(INFORMATIONAL_METRICS)
 

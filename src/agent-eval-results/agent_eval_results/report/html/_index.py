@@ -70,7 +70,7 @@ class Index:
         self._order: list[tuple[int, int, int]] = []
         self._metrics = [row.name for row in facts.view.metric_rows]
         self._causes = Causes(facts)
-        self._agents = {file.file: file.agent for file in facts.report.files}
+        self._agents = facts.report.agents_by_file
 
     def add(self, page_case: PageCase, block: int) -> None:
         """Adds the row of a case."""

@@ -158,7 +158,7 @@ def evidence_line(line: Reason) -> str:
 
 
 def _evidence_of(report: RunReport) -> Iterator[Reason]:
-    metrics = (metric for case in (*report.cases, *report.confirmations, *report.base_runs) for metric in case.metrics)
+    metrics = (metric for case in report.every_case for metric in case.metrics)
     for turn in (turn for metric in metrics for run in metric.runs for turn in run.evidence):
         yield from turn.why
 
@@ -167,7 +167,7 @@ def _reasons(report: RunReport) -> Iterator[Reason]:
     yield from report.reasons
     yield from notes_of(report.comparison) if report.comparison is not None else ()
     yield from report.decision.reasons if report.decision is not None else ()
-    for case in (*report.cases, *report.confirmations, *report.base_runs):
+    for case in report.every_case:
         yield from (reason for reason in _reasons_of(case) if reason is not None)
 
 

@@ -42,7 +42,7 @@ def agent_change(change: AgentChange) -> str:
 
 def relevant_changes(report: RunReport) -> list[AgentChange]:
     """The changes of the agents whose cases fail; all changes if no case does."""
-    agents = {file.file: file.agent for file in report.files}
+    agents = report.agents_by_file
     failing = {agents.get(case.file) for case in report.cases if case.went_wrong}
     return [change for change in report.agent_changes if not failing or change.path in failing]
 

@@ -11,6 +11,9 @@ SENTENCES: Mapping[str, str] = {
     "not-run": "It was not run",
     "no-run-completed": "none of the {runs} runs completed; the first: {message}",
     "no-score": "The criterion returned no score",
+    "no-turns": "the conversation has no turns",
+    "calls-not-visible": "the agent's server does not show tool calls, so it is not known whether there were any. Use "
+    "criteria that score the answer, or a server that shows its calls",
     "responses-not-visible": "the recording has no tool responses, so it is not known whether a call succeeded. Use "
     "`before`",
     "inner-calls-not-visible": "the agent's server, or the recording, does not show calls inside of others, which "
@@ -34,7 +37,6 @@ SENTENCES: Mapping[str, str] = {
     "nothing-to-judge": "the agent gave no text that this metric judges",
     "judge-failed": "The judge: {message}",
 }
-"""By code, the phrases that are the same for all numbers; the others are functions."""
 
 
 def min_pass_rate(passed: int, runs: int, rate: float) -> str:
@@ -61,17 +63,6 @@ def quarantined(result: str, until: str, owner: str, note: str, because: str = "
     did = {"passed": "it passed", "failed": "it failed"}.get(result, "it was not evaluated")
     why = f" ({because})" if because else ""
     return f"{did}{why}; quarantined until {until} by {owner}: {note}"
-
-
-def calls_not_visible() -> str:
-    return (
-        "the agent's server does not show tool calls, so it is not known whether there were any. Use criteria "
-        "that score the answer, or a server that shows its calls"
-    )
-
-
-def no_turns() -> str:
-    return "the conversation has no turns"
 
 
 def turn_count(expected: int, count: int) -> str:

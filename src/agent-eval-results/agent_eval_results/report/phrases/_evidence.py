@@ -28,7 +28,6 @@ SENTENCES: Mapping[str, str] = {
     "responses-matched": "{count:,} of {expected:,} expected intermediate responses have a counterpart",
     "response-missing": "missing: {subject}: {wanted}",
 }
-"""By code, the phrases that are the same for all numbers; the others are functions."""
 
 
 def no_calls_expected(count: int) -> str:

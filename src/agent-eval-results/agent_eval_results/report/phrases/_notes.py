@@ -8,6 +8,7 @@ from typing import Literal
 from agent_eval_scoring.core.text import plural
 
 SENTENCES: Mapping[str, str] = {
+    "needs": "needs {here:g}, on the base {there:g}",
     "options-differ": "its options, or what its judge is asked, have changed since the base",
     "scoring-differs": "the base was scored by other rules",
     "side-unjudged": "the case could not be evaluated on one of the sides",
@@ -25,7 +26,6 @@ SENTENCES: Mapping[str, str] = {
     "is not known here.",
     "answers-unrecorded": "Not all answers were compared: recordings of {subject} are missing or damaged.",
 }
-"""By code, the phrases that are the same for all numbers; the others are functions."""
 
 
 def judge_differs(models: Sequence[str] = ()) -> str:
@@ -54,10 +54,6 @@ def no_result(result: str, side: Literal["here", "base", "both"]) -> str:
 
 def metric_not_compared(metric: str, because: str, side: Literal["here", "base", "both"]) -> str:
     return f"{metric} {'fails' if side == 'here' else 'failed on the base'}, and {because}"
-
-
-def needs(here: float, there: float) -> str:
-    return f"needs {here:g}, on the base {there:g}"
 
 
 def threshold_moved(metric: str, here: float, there: float, count: int) -> str:

@@ -25,7 +25,6 @@ SENTENCES: Mapping[str, str] = {
     "out to be none",
     "run-ended-otherwise": "The results say passed, but the run ended with {conclusion}",
 }
-"""By code, the phrases that are the same for all numbers; the others are functions."""
 
 
 def invalid(count: int) -> str:

@@ -14,6 +14,7 @@ from agent_eval_results import (
     HistoryRecord,
     PassRates,
     Runs,
+    RunsFor,
     SuiteTestReport,
 )
 from agent_eval_results.data.trend import CASE_ALPHA, Drift
@@ -201,23 +202,21 @@ def _size(suite: SuiteTestReport, value: float) -> str:
 _MOST_CASES = 5
 
 
+_RUNS_FOR: Mapping[RunsFor, tuple[str, str]] = {
+    "suspects": ("to confirm {}", "suspected regression"),
+    "suite": ("of half of the suite to see whether it got worse as a whole", "case"),
+    "retrials": ("of {} that can't be compared with the base", "failed case"),
+    "base-error": ("of the base branch to check whether its agent has this error", "case"),
+    "base-stored": ("of the base branch to check its stored runs", "case"),
+    "facts": ("of {} to see whether changed answers stay changed", "case"),
+}
+
+
 def extra_runs(step: Runs) -> str:
     """The runs that a decision needs, for the log."""
     count = plural(sum(step.head.values()) + sum(step.base.values()), "run")
-    cases = len({*step.head, *step.base})
-    match step.why:
-        case "suspects":
-            return f"{count} to confirm {plural(cases, 'suspected regression')}"
-        case "suite":
-            return f"{count} of half of the suite to see whether it got worse as a whole"
-        case "retrials":
-            return f"{count} of {plural(cases, 'failed case')} that can't be compared with the base"
-        case "base-error":
-            return f"{count} of the base branch to check whether its agent has this error"
-        case "base-stored":
-            return f"{count} of the base branch to check its stored runs"
-        case "facts":
-            return f"{count} of {plural(cases, 'case')} to see whether changed answers stay changed"
+    purpose, noun = _RUNS_FOR[step.why]
+    return f"{count} {purpose.format(plural(len({*step.head, *step.base}), noun))}"
 
 
 def pass_rates_notices(rates: Sequence[PassRates]) -> list[str]:

@@ -15,7 +15,6 @@ SENTENCES: Mapping[str, str] = {
     "advisory": "{because}; exit 0 because `gate` is `advisory`",
     "base-differs-today": "Today {base} fails more often than in its stored runs, so only runs of today were compared",
 }
-"""By code, the phrases that are the same for all numbers; the others are functions."""
 
 
 def failed(count: int, total: int) -> str:

@@ -186,7 +186,7 @@ def metric_moves(view: View, rows: Sequence[DeltaRow]) -> list[MetricMove]:
     """The gating metrics that got worse, of `delta_rows`."""
     comparison = view.report.comparison
     compared = {metric.name: metric for metric in comparison.metrics} if comparison is not None else {}
-    lower = {metric.name for case in view.report.cases for metric in case.metrics if metric.direction == "lower"}
+    lower = {metric.name for case in view.report.cases for metric in case.metrics if metric.lower_is_better}
     worse = []
     for row in rows:
         if row.name is None or not row.gates or row.name not in compared:

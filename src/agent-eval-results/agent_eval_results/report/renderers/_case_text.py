@@ -89,7 +89,7 @@ def _metric_line(metric: MetricReport) -> RenderableType:
     if metric.only_measures:
         return styled("  · ", (f"{metric.name} {views.measurement_text(metric.name, metric.score)}", "dim"))
     sign, style = {"passed": ("✓", "green"), "failed": ("✗", "red")}.get(metric.status, ("!", "yellow"))
-    needs = views.threshold_text(metric.threshold, at_most=metric.direction == "lower")
+    needs = views.threshold_text(metric.threshold, at_most=metric.lower_is_better)
     runs = ", ".join(views.score_text(run.score, metric.threshold) for run in metric.runs)
     several = f" (runs: {runs})" if len(metric.runs) > 1 else ""
     informs = "" if metric.blocking else ", it only informs"
@@ -206,7 +206,7 @@ def _votes(metric: MetricReport, score: RunScore) -> Iterator[RenderableType]:
         return
     yield ""
     judge = f" by {metric.judge}" if metric.judge else ""
-    needs = views.threshold_text(metric.threshold, at_most=metric.direction == "lower")
+    needs = views.threshold_text(metric.threshold, at_most=metric.lower_is_better)
     reached = f"{metric.name} {views.score_text(score.score, metric.threshold)}"
     yield styled("  ", (reached, "bold"), (f", needs {needs}, judged{judge}", ""))
     for said in verdicts:

@@ -363,8 +363,11 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
     order = list(styles)
     shown = alike(sorted(problems, key=lambda problem: order.index(problem.severity)))
     for problem, others in shown[:_MOST_PROBLEMS]:
-        where = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
-        head = [(where, "cyan"), ": " if where else "", (problem.severity, styles[problem.severity])]
+        head = [
+            (problem.location, "cyan"),
+            ": " if problem.location else "",
+            (problem.severity, styles[problem.severity]),
+        ]
         yield _indented(styled(*head, (f" [{problem.code}] ", "dim"), (problem.message + others, "")), 1)
         for line in (problem.hint or "").splitlines():
             yield _indented(styled((line, "dim")), 5)

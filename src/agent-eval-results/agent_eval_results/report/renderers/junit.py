@@ -179,8 +179,7 @@ def _problem_suite(view: views.View, file: str | None, problems: Sequence[Proble
     for number, problem in enumerate((problem for problem in problems if problem.file == file), start=1):
         # Names must be unique within a suite: a code may turn up many times in a file.
         test = TestCase(f"{views.one_line(problem.code)} {number}", _class_name(file or _SETTINGS))
-        where = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
-        details = [where, problem.message, problem.path and f"at {problem.path}", problem.hint]
+        details = [problem.location, problem.message, problem.path and f"at {problem.path}", problem.hint]
         text = _bounded(detail for detail in details if detail)
         test.add_error_info(
             shorten(views.one_line(problem.message), _LONGEST_MESSAGE) or problem.code, text, problem.code
@@ -205,7 +204,7 @@ def score_lines(case: CaseReport) -> Iterator[str]:
 def _score(metric: MetricReport) -> str:
     if metric.only_measures:
         return views.measurement_text(metric.name, metric.score)
-    needs = views.threshold_text(metric.threshold, at_most=metric.direction == "lower")
+    needs = views.threshold_text(metric.threshold, at_most=metric.lower_is_better)
     return f"{views.score_text(metric.score, metric.threshold)} ({metric.status.replace('_', ' ')}, needs {needs})"
 
 

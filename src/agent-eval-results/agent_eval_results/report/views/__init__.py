@@ -1,6 +1,6 @@
 """What a report says, as plain data, without markup."""
 
-from agent_eval_results.outcome import NEVER_RAN, Cause, causes, has_cause, has_crashed, never_ran, shown_word
+from agent_eval_results.outcome import Cause, causes, has_cause, has_crashed, never_ran, shown_word
 from agent_eval_results.report.views._usage import (
     bill,
     case_usage_report,

@@ -200,7 +200,7 @@ def _metric_summary(metric: MetricReport, bad: Sequence[int]) -> str:
     if metric.lacks_result or missing:
         some = "" if len(metric.runs) == 1 or not missing else f" {_which_runs(missing, len(metric.runs))}"
         return f"{metric.name} not evaluated{some}" + (f": {first_line(reason.message, _LINE)}" if reason else "")
-    needs = threshold_text(metric.threshold, at_most=metric.direction == "lower")
+    needs = threshold_text(metric.threshold, at_most=metric.lower_is_better)
     needs += "" if metric.blocking else " (it only informs)"
     numbers = f"{metric.name} {score_text(metric.score, metric.threshold)}, needs {needs}"
     # The mean passes, but too many runs did not.

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 
 from agent_eval_scoring.core.files import MAX_TEXT, read_regular
 from agent_eval_scoring.core.patterns import PathPatterns, glob
-from agent_eval_scoring.core.problem import Problem, Severity
+from agent_eval_scoring.core.problem import Problem, Severity, has_error
 from agent_eval_scoring.core.selectors import GLOB, Selector, nearby, parse_selector
 from agent_eval_scoring.core.text import listed, plural
 from agent_eval_scoring.evalset.discovery._listing import SUFFIXES as SUFFIXES
@@ -105,7 +105,7 @@ def discover(
     discovery.problems += [*search.problems, *search.notices(), *search.misnamed(ids)]
     if discovery.files and not exclude:
         discovery.problems += [_nothing_in(path) for path in empty]
-    if not discovery.files and not any(problem.severity is Severity.ERROR for problem in discovery.problems):
+    if not discovery.files and not has_error(discovery.problems):
         discovery.problems.append(_nothing_found(root, targets, bool(exclude), search.skip))
     return discovery
 

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from agent_eval_scoring.core.content import Content, text_of
 from agent_eval_scoring.core.invocation import Invocation, Rubric
-from agent_eval_scoring.core.problem import Problem, Severity
+from agent_eval_scoring.core.problem import Problem, errors_of
 from agent_eval_scoring.core.wire import WireModel
 from agent_eval_scoring.evalset.models.dataset import DatasetCase
 
@@ -221,4 +221,4 @@ class Suite:
     @property
     def errors(self) -> tuple[Problem, ...]:
         """The problems that prevent a run."""
-        return tuple(problem for problem in self.problems if problem.severity is Severity.ERROR)
+        return tuple(errors_of(self.problems))
