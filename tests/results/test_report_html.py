@@ -212,6 +212,10 @@ def parts(folder: Path) -> Iterator[tuple[str, object]]:
     yield "tags of cases that changed", list(zip(page.column("eval_id"), page.column("tags"), strict=True))
     # Without words they have no value of a tool.
     yield "causes without words", page_of(folder, with_causes(), detail="scores").index["causes"]
+    placed = 'Traceback (most recent call last):\n  File "home_automation/tools.py", line 15, in find\nOSError: no\n'
+    raised = RunError(kind="agent-exception", owner="agent", message="OSError: no", traceback=placed)
+    crashed = report("failed", [case(name, "failed", errors={0: raised}) for name in ("x", "y")])
+    yield "one crash of two cases", page_of(folder, crashed).index["causes"]
 
 
 def test_page__parts_of_few_runs(tmp_path: Path) -> None:

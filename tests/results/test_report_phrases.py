@@ -256,6 +256,10 @@ def one_run() -> Iterator[tuple[str, RunReport]]:
     yield "several causes, each with its remedy", report("inconclusive", [*later, outage()])
     yield "a recording without the cases", report("failed", ended_by("agent-no-answer", "agent-no-answer"))
     yield "no answer, and a crash", report("failed", [*ended_by("agent-no-answer"), crash()])
+    placed = 'Traceback (most recent call last):\n  File "home_automation/tools.py", line 15, in find\nOSError: no\n'
+    raised = RunError(kind="agent-exception", owner="agent", message="OSError: no", traceback=placed)
+    crashed = report("failed", [case(name, "failed", errors={0: raised}) for name in ("x", "y")])
+    yield "one crash, at a line of the agent", crashed
     yield "all too slow", report("failed", ended_by("deadline", "deadline"))
     yield "too slow, and a crash", report("failed", [*ended_by("deadline", "deadline"), crash()])
     broken = metric("euros", None, threshold=0.5)
@@ -437,6 +441,9 @@ def test_causes__each_code_with_and_without_a_base() -> None:
         made = a_cause(code, compared=compared, **facts)
         assert compared or "main" not in cause_sentence(made, "main"), (code, name)
         lines.append(f"{code}: {cause_sentence(made, 'main')} | {cause_line(made)}")
+    path = f"[Errno 2] No such file or directory: '/home/runner/{'work/' * 30}data/policy.txt'"
+    lost = a_cause("exception", exception="FileNotFoundError", actual=f"FileNotFoundError: {path}")
+    lines.append(f"a long path: {cause_sentence(lost, 'main')}")
     places = (Place(file="home/tools.py", first=43, last=47, symbol="find"), Place(file="data.json"))
     find, heat = a_cause("tool-empty", tool="find", places=places), a_cause("tool-error", compared=False, tool="heat")
     lines += [f"evidence: {cause_evidence(each, 'main')}. {changed_here(each)}" for each in (find, heat)]

@@ -238,6 +238,8 @@ def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
         return Reason.of("look-at-places", places=places, one_of=any(cause.one_of for cause in causes))
     if raised := next((cause.data.place for cause in causes if cause.code == "exception"), None):
         return Reason.of("look-at-line", places=[raised])
+    if (crash := _only_crash(found, failing)) is not None and crash.file is not None:
+        return Reason.of("look-at-line", places=[Place(file=crash.file, first=crash.line)])
     if failing:
         # The cause of the first case may be easier to see in another one: texts show its example.
         shown = next((cause.example.case_id for cause in _causes(report, failing[:1])), "")
@@ -246,6 +248,12 @@ def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
     if still := found.groups.still:
         return _repair_on_base(still)
     return Reason.of("read-reasons" if len(report.reasons) > 1 else "read-headline")
+
+
+def _only_crash(found: Lookups, failing: Sequence[CaseReport]) -> Cause | None:
+    """The one error because of which all these cases fail."""
+    ids = {case.case_id for case in failing}
+    return next((cause for cause in found.crashes if ids and ids <= {case.case_id for case in cause.cases}), None)
 
 
 def _repair_on_base(still: Sequence[CaseReport]) -> Reason:

@@ -19,14 +19,15 @@ _NAME, _LINE, _COMMAND, _MOST = 500, 2_000, 10_000, 50
 
 
 class Causes:
-    """The causes of a report in the order of the page: shared differences first, then what kept cases from a score."""
+    """The causes of a report in the order of the page: shared differences, then errors of several cases."""
 
     def __init__(self, facts: Facts) -> None:
         """Numbers the causes and the cases that they explain."""
         self._facts = facts
         self._causes = facts.report.causes[:_MOST]
         explained = {case_id for cause in self._causes for case_id in cause.cases}
-        groups = errors(facts.report, [case for case in facts.report.cases if case.errored])
+        stopped = [case for case in facts.report.cases if case.errored or case.status == "failed"]
+        groups = errors(facts.report, stopped)
         self._errors = [group for group in groups if len(group.cases) > 1 and group.cases[0].case_id not in explained][
             :_MOST
         ]
@@ -69,12 +70,14 @@ class Causes:
         total = len(self._facts.report.cases)
         scored = sum(case.is_judged for case in self._facts.report.cases)
         for group in self._errors:
-            others = f"{scored:,} {'has' if scored == 1 else 'have'} a result"
-            without = f"In {len(group.cases):,} of {plural(total, 'case')}; {others}."
+            others = f"; {scored:,} {'has' if scored == 1 else 'have'} a result" * group.cases[0].errored
+            without = f"In {len(group.cases):,} of {plural(total, 'case')}{others}."
+            raised = [Place(file=group.file, first=group.line)] if group.file is not None else []
             data.append(
                 {
                     **{"title": shown(group.message if detail.words else group.kind, _LINE), "line": ""},
-                    **{"evidence": without, "count": len(group.cases), "places": [], "lead": ""},
+                    **{"evidence": without, "count": len(group.cases)},
+                    **{"places": places(raised), "lead": "Raised at" * bool(raised)},
                     **{"hint": shown(group.hint, _LINE) if detail.words else "", "call": "", "now": "", "base": ""},
                     "base_name": "",
                     "command": self._command([case.case_id for case in group.cases]),

@@ -168,7 +168,7 @@ SCRIPTS = (
 )
 """In the order in which they are joined: each uses what those before it declare."""
 STYLES = ("app.css", "case.css", "print.css")
-BUDGET = 189_500
+BUDGET = 190_000
 """Bytes of script and style together."""
 _COMMENT = r"/\*\*(?:(?!\*/).)*\*/"
 _JSDOC = re.compile(rf"^ *{_COMMENT}\n|{_COMMENT} ?", re.MULTILINE | re.DOTALL)

@@ -193,7 +193,9 @@ def _sub_agent(cause: CauseReport, base: str) -> str:
 def _exception(cause: CauseReport, base: str) -> str:
     data = cause.data
     raised = f"{_name(data.tool)} raised {_name(data.exception)}" if data.tool else _name(data.exception)
-    said = _cut((data.actual or "").rpartition(f"{data.exception}: ")[2], _LONG_VALUE) if data.actual else ""
+    said = one_line((data.actual or "").rpartition(f"{data.exception}: ")[2][:4_000])
+    if len(said) > _LONG_VALUE:
+        said = f"{said[: _LONG_VALUE // 3]}…{said[-_LONG_VALUE * 2 // 3 :]}"  # A path says most at its end.
     return (f"{raised} at {place_text(data.place)}" if data.place is not None else raised) + f": {said}" * bool(said)
 
 
