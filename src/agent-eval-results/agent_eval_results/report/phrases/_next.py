@@ -76,7 +76,7 @@ _BEFORE_A_RERUN: Mapping[str, str] = {
     "give-working-key": "give the job a model key that works",
     "give-login": "log the job in to Google Cloud (`google-github-actions/auth`) and pass the credentials on "
     "(`agent-env: +GOOGLE_APPLICATION_CREDENTIALS`)",
-    "raise-quota": "raise the model's quota, or wait until it renews",
+    "raise-quota": "raise the model's quota or credit, or wait until it renews",
 }
 _ADDRESSEES: Mapping[Actor, str] = {
     "author": "for the author",
