@@ -27,6 +27,8 @@ _PREFIX = re.compile("^[وبلف]?(?:ال)?(?=.)")
 _BEFORE = 12
 """Characters before a number in which its sign and currency are."""
 _MOST_SCALES = 4
+ORDINAL = "th"
+"""The unit of the value of an ordinal, beside its number."""
 _SUFFIXES = frozenset({"", "st", "nd", "rd", "th", "am", "pm", "x", "er", "h", "uhr"})
 
 
@@ -41,15 +43,16 @@ def digits(text: str) -> Iterator[Fact]:
             continue
         grouped = all(len(group) == 3 for group in groups[1:-1]) or (len(groups[-1]) == 3 and "." not in match[0])
         if len(groups) <= 2 or (grouped and len(groups[0]) <= 3):
-            yield _number(text, start, match.end(), _readings(match[0]))
+            yield number(text, start, match.end(), _readings(match[0]))
             continue
         for group in groups:  # A list without blanks: 1,2,3.
-            yield _number(text, start, start + len(group), {Decimal(group)}, tail=start + len(group) == match.end())
+            yield number(text, start, start + len(group), {Decimal(group)}, tail=start + len(group) == match.end())
             start += len(group) + 1
 
 
 _ONE = frozenset({"one", "eins"})
-_HALF = re.compile(r" and a half\b|einhalb\b", re.IGNORECASE)
+_HALF = re.compile(r" and a half\b", re.IGNORECASE)
+_AND_A_HALF = re.compile("(.{2,30})einhalb|anderthalb")
 
 
 def written(text: str) -> Iterator[Fact]:
@@ -58,12 +61,17 @@ def written(text: str) -> Iterator[Fact]:
     for word in pattern("word").finditer(text):
         if word.start() < end:
             continue
+        joined = _AND_A_HALF.fullmatch(fold(word[0]))  # zweieinhalb
+        if joined and (whole := 1 if joined[1] in {"ein", None} else numbers().get(joined[1])):
+            end = word.end()
+            yield number(text, word.start(), end, {Decimal(whole) + Decimal("0.5")})
+            continue
         value, after = _in_words(text, word)
         if value is None or (value == 0 and pattern("not_zero").search(text[max(after - _BEFORE, 0) : word.start()])):
             continue
         half = _HALF.match(text, after)
         end = half.end() if half else after
-        yield _number(text, word.start(), end, {Decimal(value) + (Decimal("0.5") if half else 0)})
+        yield number(text, word.start(), end, {Decimal(value) + (Decimal("0.5") if half else 0)})
     for match in () if text.isascii() else pattern("han_number").finditer(text):
         is_han = len(match[0]) == 1 and match[0] < "가"
         is_single = is_han and (match[0] not in "零〇" or text[match.end() : match.end() + 1] == "下")
@@ -76,7 +84,7 @@ def written(text: str) -> Iterator[Fact]:
         ):
             continue
         days = [match[0][:-1]] if match[0].endswith("일") else []  # 삼십일: 31, or 30 days.
-        yield _number(text, *match.span(), {_decimal(spelled) for spelled in [match[0], *days]})
+        yield number(text, *match.span(), {_decimal(spelled) for spelled in [match[0], *days]})
 
 
 def _in_words(text: str, first: re.Match[str]) -> tuple[int | None, int]:
@@ -88,7 +96,7 @@ def _in_words(text: str, first: re.Match[str]) -> tuple[int | None, int]:
         key = fold(word[0])
         is_arabic, before, rest = key[0] >= "\u0600", joins, current % 100
         bare = _PREFIX.sub("", key) if is_arabic and not {key} & (numbers().keys() | scales().keys()) else key
-        value, scale, joins = numbers().get(bare), scales().get(bare), bare in folded("numbers", "and")
+        value, scale, joins = _single(bare), scales().get(bare), bare in folded("numbers", "and")
         is_first = not count and bare in folded("numbers", "ones") and pattern("hundred").match(text, word.end())
         if is_first or (bare in _ONE and current and not rest):  # It is no number by itself.
             value = 1
@@ -104,6 +112,18 @@ def _in_words(text: str, first: re.Match[str]) -> tuple[int | None, int]:
         is_near = text[word.end() : word.end() + 1] in (" ", "-")
         word = pattern("word").match(text, word.end() + 1) if is_near else None
     return (None if not count or (count == 1 and total) else total + current), end
+
+
+def _single(word: str) -> int | None:
+    """The number that one folded word says, also as German joins it: dreitausendzweihundert; None if it says none."""
+    before, thousand, after = word.partition("tausend")
+    if not thousand or not (before or after):
+        return numbers().get(word)
+    counts = [
+        1 if before in {"", "ein"} else numbers().get(before),
+        numbers().get(after.removeprefix("und")) if after else 0,
+    ]
+    return None if None in counts else 1000 * (counts[0] or 0) + (counts[1] or 0)
 
 
 def _may_follow(current: int, rest: int, value: int, *, ones_first: bool) -> bool:
@@ -133,22 +153,29 @@ def _readings(spelled: str) -> set[Decimal]:
     return {as_group} if decimals == "000" else {as_group, as_decimal}
 
 
-def _number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool = True) -> Fact:
-    """A number with what is around it."""
+def number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool = True) -> Fact:
+    """A number with what is around it: sign, currency, scale, unit. `tail`: also with what follows it."""
     low = max(start - _BEFORE, 0)
     before = text[low:start]
     currency = pattern("currency_before").search(before)
     units = unit_of(currency[1]) if currency else frozenset[str]()
+    ordinals = set[str]()
     if currency and units:
         start, before = low + currency.start(), before[: currency.start()]
     if percent := pattern("percent_before").search(before):
         units, start = frozenset({"%"}), low + percent.start()
     if tail:
         values, end = _scaled(text, end, values)
+        half = pattern("half_before_unit").match(text, end)
+        end = half.end() if half else end
         if ordinal := pattern("ordinal").match(text, end):
-            end = ordinal.end()
+            end, ordinals = ordinal.end(), {f"{spelled(value)} {ORDINAL}" for value in values}
         elif unit := unit_pattern().match(text, end):
             units, end = units or unit_of(unit[0]), unit.end()
+            if half := half or pattern("half_after_unit").match(text, end):
+                end = max(end, half.end())
+        if half:
+            values = {value + Decimal("0.5") for value in values}
     sign = pattern("minus_before").search(before)
     if sign or pattern("below").match(text, end):
         values = {-value for value in values}
@@ -156,8 +183,8 @@ def _number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool
     is_money = bool(units) and all(len(unit) == 3 and unit.isupper() for unit in units)
     kind: Kind = "percent" if "%" in units else "amount" if is_money else "number"
     known = [conversions()[unit] for unit in units if unit in conversions()]
-    spelled = {f"{_spelled(value * factor)} {base}" for value in values for factor, base in known}
-    return Fact.within(kind, text, (start, end), spelled.union(map(_spelled, values)), units)
+    converted = {f"{spelled(value * factor)} {base}" for value in values for factor, base in known}
+    return Fact.within(kind, text, (start, end), converted.union(ordinals, map(spelled, values)), units)
 
 
 def _scaled(text: str, end: int, values: set[Decimal]) -> tuple[set[Decimal], int]:
@@ -176,10 +203,11 @@ def _scaled(text: str, end: int, values: set[Decimal]) -> tuple[set[Decimal], in
     return {value + total for value in values}, end
 
 
-def _spelled(value: Decimal) -> str:
-    spelled = format(value, "f")
-    spelled = spelled.rstrip("0").rstrip(".") if "." in spelled else spelled
-    return "0" if spelled == "-0" else spelled
+def spelled(value: Decimal) -> str:
+    """A number as values have it: without an exponent and zeros at the end."""
+    digits = format(value, "f")
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return "0" if digits == "-0" else digits
 
 
 _DIGITS = {character: value for value, characters in enumerate(

@@ -10,6 +10,7 @@ from itertools import islice, zip_longest
 
 from agent_eval_scoring.criteria.facts._dates import dates, times
 from agent_eval_scoring.criteria.facts._fact import NUMBERS, Fact
+from agent_eval_scoring.criteria.facts._implied import implied
 from agent_eval_scoring.criteria.facts._numbers import digits, written
 from agent_eval_scoring.criteria.facts._phrases import Words, denial, names, nearest, sentences, states
 from agent_eval_scoring.criteria.facts._tokens import addresses, codes, quotes
@@ -85,23 +86,26 @@ def compare(
     reference: str, answer: str, *, names: bool = False, states: bool = False, negation: bool = False
 ) -> Comparison:
     """Looks for the facts of a reference in an answer. The arguments are those of `facts_of`."""
-    index = _Index(facts_of(answer))
+    index = _Index(answer, facts_of(answer))
     said = Words(plain(answer))
     found: list[Fact] = []
     missing: list[Fact] = []
     known_values = set[str]()
     expected = facts_of(reference, names=names, states=states)
+    known = _Index(reference, expected)
+    in_parts = known.in_other_parts(index)
     for fact in _distinct(expected):
         by_words = fact.kind in {"quote", "name", "state"}
-        is_there = said.has(fact) if by_words else index.has(fact)
+        is_there = said.has(fact) if by_words else index.has(fact) or _key(fact) in in_parts
         others = set[str]() if is_there else _otherwise(fact, index, said, (reference, answer), states=states)
         known_values |= others
         (found if is_there or others else missing).append(fact)
     if negation:
         for fact, is_alike in _denials(reference, answer):
             (found if is_alike else missing).append(fact)
-    known = _Index(expected)
+    in_parts = index.in_other_parts(known)
     numbers = [fact for fact in _distinct(index.facts) if fact.kind in NUMBERS and not known.has(fact)]
+    numbers = [fact for fact in numbers if _key(fact) not in in_parts]
     new = [fact for fact in numbers if fact.values.isdisjoint(known_values)]
     return Comparison(found=tuple(found), missing=tuple(missing), new=tuple(new))
 
@@ -115,16 +119,19 @@ def differences(before: str, after: str) -> tuple[Difference, ...]:
     """
     old, new = (facts_of(text, names=True, states=True, negation=True) for text in (before, after))
     pairs: list[Difference] = []
-    left, right = _Index(old), _Index(new)
+    left, right = _Index(before, old), _Index(after, new)
+    left_in_parts, right_in_parts = left.in_other_parts(right), right.in_other_parts(left)
     gone, come = defaultdict[str, list[Fact]](list), defaultdict[str, list[Fact]](list)
     for fact in _distinct(old):
         same = right.find(fact)
+        if same is None and _key(fact) in left_in_parts:
+            continue
         if same is None:
             gone[fact.family].append(fact)
         elif fact.kind in _SPELLED and same.text != fact.text and same.text.casefold() == fact.text.casefold():
             pairs.append(Difference(before=fact, after=same))
     for fact in _distinct(new):
-        if not left.has(fact):
+        if not left.has(fact) and _key(fact) not in right_in_parts:
             come[fact.family].append(fact)
     for family in dict.fromkeys((*gone, *come)):
         pairs += [Difference(before=first, after=second) for first, second in zip_longest(gone[family], come[family])]
@@ -135,19 +142,27 @@ _SPELLED = frozenset({"code", "name", "quote", "state"})
 """Kinds whose spelling is looked at by programs."""
 
 
+_Key = tuple[str, frozenset[str], frozenset[str]]
+
+
+def _key(fact: Fact) -> _Key:
+    return fact.family, fact.values, fact.units
+
+
 def _distinct(facts: Iterable[Fact]) -> list[Fact]:
-    return list({(fact.family, fact.values, fact.units): fact for fact in reversed(tuple(facts))}.values())[::-1]
+    return list({_key(fact): fact for fact in reversed(tuple(facts))}.values())[::-1]
 
 
 class _Index:
     """Finds a fact that is the same, without looking at all of them."""
 
-    def __init__(self, facts: Sequence[Fact]) -> None:
-        """Sorts facts by what they may be read as."""
+    def __init__(self, text: str, facts: Sequence[Fact]) -> None:
+        """Sorts the facts of a text by what they may be read as, and what it implies."""
         self.facts = facts
+        self._implied = tuple(implied(text, facts))
         self._places = defaultdict[tuple[str, str], list[Fact]](list)
         seen = set[tuple[str, str, frozenset[str]]]()
-        for fact in facts:
+        for fact in (*facts, *(fact for fact, _ in self._implied)):
             for value in fact.values:
                 if (key := (fact.family, value, fact.units)) not in seen:
                     seen.add(key)
@@ -161,6 +176,10 @@ class _Index:
     def has(self, fact: Fact) -> bool:
         """Whether a fact is the same."""
         return self.find(fact) is not None
+
+    def in_other_parts(self, other: _Index) -> set[_Key]:
+        """The facts that the other text says as one, or in other parts: 2 hours and 30 minutes, if it says 2.5 h."""
+        return {_key(part) for together, parts in self._implied if other.has(together) for part in parts}
 
 
 def _otherwise(fact: Fact, index: _Index, said: Words, texts: tuple[str, str], *, states: bool) -> set[str]:

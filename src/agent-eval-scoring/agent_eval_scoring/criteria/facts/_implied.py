@@ -1,0 +1,80 @@
+"""What a text says without a fact of its own: it only serves to find what another text says.
+
+Quantities in parts (2 hours and 30 minutes are 150 minutes, 1 kg 500 g are 1.5 kg), one of a unit (an hour and a half),
+and ordinals in words (the third floor). Their values have a unit, so none of them stands for a bare number: 1 ticket is
+not found in "an hour".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from itertools import pairwise
+
+from agent_eval_scoring.criteria.facts._fact import Fact
+from agent_eval_scoring.criteria.facts._numbers import ORDINAL, number, spelled
+from agent_eval_scoring.criteria.facts._words import conversions, fold, ordinals, pattern, plain
+
+
+def implied(text: str, facts: Sequence[Fact]) -> Iterator[tuple[Fact, Sequence[Fact]]]:
+    """What a text implies, each with the facts that it consists of; without any, if there are none.
+
+    Args:
+        text: The text of the facts.
+        facts: By place.
+    """
+    legible = plain(text)
+    ones = list(_ones(legible))
+    for fact in (*ones, *_ordinals(legible)):
+        yield fact, ()
+    parts: list[Fact] = []
+    for first, second in pairwise(sorted([*facts, *ones], key=lambda fact: fact.start)):
+        parts = parts or [first]
+        if _continues(legible, first, second):
+            parts.append(second)
+            yield _together(text, parts), tuple(parts)
+        else:
+            parts = []
+
+
+def _ones(text: str) -> Iterator[Fact]:
+    found = [(match, Decimal("1.5")) for match in pattern("one_and_a_half").finditer(text)]
+    found += [(match, Decimal(1)) for match in pattern("one_of").finditer(text)]
+    for match, value in found:
+        one = number(text, *match.span(), {value})
+        if bases := _bases(one):
+            yield replace(one, values=frozenset(bases))
+
+
+def _ordinals(text: str) -> Iterator[Fact]:
+    for word in pattern("word").finditer(text):
+        if (value := ordinals().get(fold(word[0]))) is not None:
+            yield Fact.within("number", text, word.span(), {f"{value} {ORDINAL}"})
+
+
+def _continues(text: str, first: Fact, second: Fact) -> bool:
+    """Whether a quantity in a smaller unit is said right after another one."""
+    large, small = _unit(first), _unit(second)
+    if large is None or small is None or large[1] != small[1] or large[0] <= small[0]:
+        return False
+    return pattern("joins_parts").fullmatch(text, first.end, second.start) is not None
+
+
+def _unit(fact: Fact) -> tuple[Decimal, str] | None:
+    """The only unit that a number is in, as `conversions` has it; None if it could be read in two ways."""
+    if fact.kind != "number" or len(fact.units) != 1 or len(_bases(fact)) != 1:
+        return None
+    [unit] = fact.units
+    return conversions().get(unit)
+
+
+def _bases(fact: Fact) -> list[str]:
+    return [value for value in fact.values if " " in value]
+
+
+def _together(text: str, parts: Sequence[Fact]) -> Fact:
+    amounts = [_bases(part)[0].split(" ") for part in parts]
+    total = sum((Decimal(amount) for amount, _ in amounts), Decimal(0))
+    span = (parts[0].start, parts[-1].end)
+    return Fact.within("number", text, span, {f"{spelled(total)} {amounts[0][1]}"}, parts[0].units)
