@@ -346,6 +346,15 @@ def failures() -> dict[str, AgentFailure]:
             )
             for name, is_auths in (("by google-auth", True), ("so it says", False))
         },
+        "no key, at import": loaded(NO_KEY, "ValueError", origin="model", classes=["builtins.ValueError"]),
+        "no key of OpenAI, at import": loaded(
+            "The api_key client option must be set by OPENAI_API_KEY",
+            "OpenAIError",
+            origin="model",
+            classes=["openai.OpenAIError"],
+        ),
+        "a class": loaded("`root_agent` of x.py is of type ModelMetaclass, not an ADK agent", "TypeError"),
+        "a name": loaded("Node name 'a b' must be a valid Python identifier", "ValidationError"),
         "an exit with a text": loaded("set up\nfirst", "SystemExit", exit=1),
         "a relative import": loaded("attempted relative import beyond top-level package", "ImportError"),
         **{

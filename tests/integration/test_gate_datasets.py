@@ -214,3 +214,18 @@ async def test_seeded_history__is_what_the_model_is_shown(version: str, tmp_path
         turns = [await session.send(user_message(text), timeout=60) for text in ("And?", "Well?")]
         await session.close()
     check("golden_gate/datasets/seeded.txt", "".join(f"{text_of(turn.final_response)}\n" for turn in turns))
+
+
+def test_run__a_function_or_an_import_that_has_no_model_key_is_inconclusive(repository: Repository) -> None:
+    """google-genai raises it before any request. Pull requests from forks have no secrets."""
+    repository.agent("cinema")
+    function = "def evaluate(instance):\n    from google import genai\n    genai.Client()\n"
+    of_agents_cli(repository, config=code("tone", function))
+    done = repository.gate("run", code=3)
+    errors = [metric.runs[0].error for case in done.report.cases for metric in case.metrics if metric.name == "tone"]
+    assert {error and error.kind for error in errors} == {"custom-metric-provider"}
+    assert "GOOGLE_API_KEY" in str(errors) and "No API key was provided" in done.out
+    agent = repository.root / "cinema" / "agent.py"
+    agent.write_text(f"{agent.read_text('utf-8')}\n\nfrom google import genai\n\ngenai.Client()\n", "utf-8")
+    done = repository.gate("run", code=3)
+    assert "No API key was provided" in done.out and "GOOGLE_API_KEY" in done.out

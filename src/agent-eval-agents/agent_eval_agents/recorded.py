@@ -349,10 +349,11 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     if source and (path.is_file() or (path / RECORDINGS).is_file() or (path.is_dir() and trace_files(path))):
         return None
     wrong = "is not a regular file" if source and path.exists() else "does not exist"
+    name = f"`{source}`" if source != source.strip() else source or "(nothing)"
     wrong = f"holds no {RECORDINGS} and no traces" if source and path.is_dir() else wrong
     return Problem(
         code="recording-not-found",
-        message=f"{origin} names the recording {source or '(nothing)'}, which {wrong}",
+        message=f"{origin} names the recording {name}, which {wrong}",
         hint="Write `recorded:FILE`, where FILE is an eval set, traces, or an output directory of an earlier run.",
     )
 

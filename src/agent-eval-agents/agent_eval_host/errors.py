@@ -22,7 +22,7 @@ _CLIENTS = re.compile(
 """Files of libraries that make requests: what they raise comes of one, also where a thread of their own makes it."""
 _NO_KEY = re.compile(
     r"missing credentials|missing [\w .]*\bapi.?key|\bno (?:\w+ )?(?:api.?)?key (?:is|was|provided|found|set)|api.?key "
-    r"[\w ]*must be set|unable to locate credentials|default credentials were not found",
+    r"[\w ]*must be set|missing key inputs|unable to locate credentials|default credentials were not found",
     re.IGNORECASE,
 )
 """What LiteLLM 1.110.2 says without a key, for its providers."""
@@ -96,7 +96,9 @@ def error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]
     while getattr(main, "exceptions", ()):  # an exception group
         main = main.exceptions[0]  # type: ignore[attr-defined]
     model_errors = {id(model_error) for model_error in turn.model_errors} if turn is not None else set()
-    of_models = (cause for cause in causes(error) if id(cause) in model_errors or _is_api_error(cause))
+    of_models = (
+        cause for cause in causes(error) if id(cause) in model_errors or _is_api_error(cause) or _lacks_key(cause)
+    )
     of_requests = turn.of_requests if turn is not None else {}
     culprit = next((cause for cause in of_models if id(cause) in of_requests or not _is_made_up(cause)), None)
     shown = main if culprit is None else culprit
@@ -114,6 +116,12 @@ def error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]
         "exit": _exit_code(main) if isinstance(main, SystemExit) else None,
         "call": turn.failed_call.facts() if culprit is not None and turn is not None and turn.failed_call else None,
     }
+
+
+def _lacks_key(error: BaseException) -> bool:
+    """Whether google-genai or OpenAI's library itself had no key to make a client with, before any request."""
+    of_library = re.search(r"/(?:google/genai|openai)/", _raised_in(error))
+    return of_library is not None and http_status(error) is None and _NO_KEY.search(text_of(error)) is not None
 
 
 def _lacks_login(error: BaseException) -> bool:

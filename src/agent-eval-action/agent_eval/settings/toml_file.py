@@ -89,7 +89,10 @@ def read_settings_file(text: str) -> FileSettings:
         elif isinstance(value, str | int | float):
             values[name] = str(value)
         else:
-            problems.append(_invalid(f"`{name}`", "has a value of the wrong type", line, name))
+            what = "has a value of the wrong type"
+            if isinstance(value, dict):
+                what = f"is a setting, not a table{'; the table of patterns is [agents]' if name == 'agent' else ''}"
+            problems.append(_invalid(f"`{name}`", what, line, name))
     return FileSettings(
         values=values,
         agents=agents,

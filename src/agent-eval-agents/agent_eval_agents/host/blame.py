@@ -42,6 +42,7 @@ _UNREACHABLE = (
 """Names of exception classes, including base classes, that mean "the provider was not reached" in the HTTP clients and
 SDKs that ADK uses (httpx, aiohttp, requests, openai, anthropic, litellm, google-auth)."""
 _KEY_MISSING = re.compile(r"api.?key|credentials?\b|DefaultCredentialsError", re.IGNORECASE)
+_NO_KEY_TYPES = {"ValueError", "DefaultCredentialsError", "OpenAIError"}
 _KEY_REFUSED = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID", re.IGNORECASE | re.DOTALL)
 _RETRIED = re.compile(r"\s*LiteLLM Retried: \d+ times")
 """What LiteLLM adds to errors, also where it has not repeated the call."""
@@ -235,7 +236,7 @@ def _provider_hint(message: str, data: ErrorData) -> str | None:
             return None
     elif any(name in _UNREACHABLE for name in classes):
         return "The provider could not be reached. Check the network, the proxy and the base URL variables of the job."
-    elif _KEY_MISSING.search(message) and ("ValueError" in classes or "DefaultCredentialsError" in classes):
+    elif _KEY_MISSING.search(message) and _NO_KEY_TYPES & set(classes):
         return KEY_HINT
     else:
         return None
@@ -364,9 +365,10 @@ def failed_load(
         message = f"The agent can't be imported: it calls sys.exit({code}) while it is imported."
     else:
         message = f"The agent can't be imported: {data.type or 'error'}: {essence(error.message)}"
-    if data.no_login:  # Agents of agents-cli call `google.auth.default()` there.
+    lacks_key = data.origin == "model" and data.status is None and _provider_hint(error.message, data) == KEY_HINT
+    if data.no_login or lacks_key:  # Agents of agents-cli call `google.auth.default()` there, others `genai.Client()`.
         withheld_hint = missing_key_hint(withheld)
-        hint = withheld_hint or _LOGIN_HINT
+        hint = withheld_hint or (_with_variables(KEY_HINT, error.message) if lacks_key else _LOGIN_HINT)
         return AgentFailure(message, kind=FailureKind.PROVIDER, hint=hint, no_key=withheld_hint is None)
     return AgentFailure(
         message,

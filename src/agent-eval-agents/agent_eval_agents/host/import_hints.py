@@ -86,6 +86,14 @@ def unset_variable_hint(kind: str, message: str, traceback: str | None) -> str |
     return f"`{name}` is not set in this job: set it, and pass it with `agent-env: +{name}`."
 
 
+_OF_PARTS = {
+    "of type ModelMetaclass, not an": "Make an agent of the class: `root_agent = Agent(name=..., model=...)`.",
+    "must be a valid Python identifier": "Write letters, digits and underscores only, and begin with a letter.",
+    "there is no agent named": "Write the name of one of these agents after `#` in `--agent` or [agents].",
+}
+"""Hints by what a message contains."""
+
+
 def import_hint(
     kind: str, message: str, traceback: str | None, agent: Path, root: Path, nearest: str | None = None
 ) -> str:
@@ -123,8 +131,8 @@ def import_hint(
             "Call the function that makes the agent. If it is asynchronous, name it `get_agent_async` (`async def "
             "get_agent_async()`), and define no `root_agent`."
         )
-    if "there is no agent named" in message:
-        return "Write the name of one of these agents after `#` in `--agent` or [agents]."
+    if (hint := next((hint for part, hint in _OF_PARTS.items() if part in message), None)) is not None:
+        return hint
     if kind == "LookupError" or "not an ADK agent" in message:
         return "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."
     if kind == "SystemExit":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,8 +26,9 @@ from agent_eval_scoring.core.problem import Problem, Severity, docs_page, errors
 from agent_eval_scoring.core.selectors import matches
 from agent_eval_scoring.core.text import first_line, plural, shorten
 from agent_eval_scoring.criteria import visible
-from agent_eval_scoring.evalset.json import Document, parse_value
+from agent_eval_scoring.evalset.json import Document, parse_value, read_document
 from agent_eval_scoring.evalset.models import EvalCase
+from agent_eval_scoring.evalset.parse import is_dataset
 from agent_eval_workbench.recording.target import USER_ID, Refused, error
 from agent_eval_workbench.sources.conversation import Conversation
 from agent_eval_workbench.sources.reading import Source, has_events_only, read_source, read_value
@@ -77,6 +79,11 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
             hint = (
                 "These events, e.g. of `adk run --jsonl`, lack the user's messages. The session has them: `adk run` "
                 "and `adk web` keep it in the agent's directory (--from AGENT_DIRECTORY), unless they run in memory."
+            )
+        document = read_document(path, name)[0] if path.is_file() else None
+        if document is not None and is_dataset(document.value):
+            hint = (
+                f"It is a dataset of agents-cli: `agent-eval migrate {shlex.quote(name)} NEW` makes eval cases of it."
             )
         raise error(_CODE, f"`{name}` has no conversations that can be read.", hint)
     if has_error(source.problems):

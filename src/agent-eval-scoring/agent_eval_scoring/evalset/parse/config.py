@@ -27,7 +27,7 @@ from agent_eval_scoring.evalset.parse.dataset_config import (
 )
 from agent_eval_scoring.evalset.parse.foreign import why_not_read
 from agent_eval_scoring.evalset.parse.scenarios import check_simulator
-from agent_eval_scoring.evalset.parse.shape import did_you_mean, keys_of, shape_problems, spellings
+from agent_eval_scoring.evalset.parse.shape import did_you_mean, keys_of, shape_problems, spellings, without_renamed
 from agent_eval_scoring.evalset.paths import dangling_link, name_of
 
 CONFIG_NAMES = ("test_config.json", "eval_config.json")
@@ -93,7 +93,7 @@ def parse_config(
             message, at = f"No criterion names `{name}`, so it scores nothing.", ("custom_metrics", name)
             hint = f'Add it to the criteria with a threshold: "criteria": {{"{name}": 0.5}}.'
             problems.append(document.warning("custom-metric-unused", message, path=at, key=True, hint=hint))
-    problems += criteria_problems
+    problems = without_renamed([*problems, *criteria_problems])
     if parsed is None or has_error(problems):
         return None, problems
     simulator = parsed.user_simulator_config

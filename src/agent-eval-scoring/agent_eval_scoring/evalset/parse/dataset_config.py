@@ -141,7 +141,7 @@ class DatasetMetrics:
             items = value.get(key) or []
             kind = str if key == "metrics_to_run" else dict
             if not isinstance(items, list):
-                hint = f"Write `{key}: [{items}]`." if isinstance(items, str) else None
+                hint = f"Write `{key}: [{items}]`." if isinstance(items, str) else "Begin each with `- name: `."
                 yield self.document.error("wrong-type", f"`{key}` must be a list of {what}.", path=(key,), hint=hint)
                 return
             for index, item in enumerate(items):
@@ -345,7 +345,7 @@ class DatasetMetrics:
         threshold, where, at = next((place for place in places if place[0] is not None), (None, own, at_criterion))
         number = isinstance(threshold, int | float) and not isinstance(threshold, bool) and math.isfinite(threshold)
         if threshold is not None and not number:
-            hint = f'Write e.g. {{"threshold": 0.8}}, or no threshold: then `{name}` is compared with the base branch.'
+            hint = f"Write e.g. 0.8, or no threshold: then `{name}` is compared with the base branch."
             raise _Refused("wrong-type", f"The threshold of `{name}` must be a number.", hint, at, where)
         spec = METRICS.get(config.metric)
         if threshold is not None and spec is not None and not spec.low <= threshold <= spec.high:

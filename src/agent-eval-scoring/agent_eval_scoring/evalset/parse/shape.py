@@ -134,9 +134,20 @@ def shape_problems(document: Document, error: ValidationError, model: type[BaseM
     """
     details = error.errors(include_url=False, include_context=True, include_input=False)
     problems = [_problem(document, detail, model, base) for detail in details[:MAX_PROBLEMS]]
+    problems = without_renamed(problems)
     if len(details) > MAX_PROBLEMS:
         problems.append(too_many(problems, MAX_PROBLEMS, len(details) - MAX_PROBLEMS))
     return problems
+
+
+def without_renamed(problems: list[Problem]) -> list[Problem]:
+    """The problems without those of unknown keys that another one says to rename: the mistake is one."""
+    renamed = {
+        (f"{problem.path}." if problem.path and problem.path != "criteria" else "") + found[1]
+        for problem in problems
+        if (found := re.match(r"Rename `([^`]+)` to ", problem.hint or ""))
+    }
+    return [problem for problem in problems if "unknown" not in problem.code or problem.path not in renamed]
 
 
 def did_you_mean(value: str, names: list[str]) -> str:
