@@ -26,7 +26,7 @@ LINKS = Links(
 
 def samples() -> Mapping[str, PageSource]:
     """The reports of tests/results/report_samples.py."""
-    sys.path.insert(0, str(ROOT / "tests" / "unit"))
+    sys.path[:0] = [str(ROOT / "tests" / name) for name in ("results", "unit", "scoring")]
     from report_samples import SAMPLES
 
     return {name: PageSource(report=make(), links=LINKS) for name, make in SAMPLES.items()}

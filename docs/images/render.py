@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.text import Text
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "tests" / "unit"))
+sys.path[:0] = [str(HERE.parents[1] / "tests" / name) for name in ("results", "unit", "scoring")]
 
 from comparison_samples import mixed, one_cause  # noqa: E402 - importable through the path above
 from report_samples import failed  # noqa: E402

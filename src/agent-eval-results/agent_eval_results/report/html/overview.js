@@ -19,7 +19,7 @@ const COUNTS = [
 const VERDICT_MARKS = { passed: ["✓", "Passed", "pass"], failed: ["✗", "Failed", "fail"], inconclusive: ["!", "Inconclusive", "warn"], invalid: ["!", "Invalid", "fail"] };
 /** Metrics that are in sight; the others are behind a click. */
 const MOST_SCORES = 6;
-/** More notes than these are behind a click. */
+/** More notes than these are behind a click, and notes beside causes. */
 const NOTES_OPEN = 3;
 /** The longest beginning of a headline that is its verdict. */
 const LONGEST_VERDICT = 30;
@@ -167,10 +167,9 @@ function runAddress(url) {
 function findingsSection(index, toggle) {
   const buttons = index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => pushButton(`Show ${cause.count === 1 ? "it" : `these ${cause.count.toLocaleString("en")}`}`, () => toggle(`cause:${i + 1}`), { "data-focus": `cause ${i + 1}` }));
   const show = (/** @type {string} */ query) => buttons.forEach((/** @type {HTMLElement} */ button, /** @type {number} */ i) => button.setAttribute("aria-pressed", String(tokensOf(query).includes(`cause:${i + 1}`))));
-  const causes = index.causes.length ? h("section", { "aria-labelledby": "causes-title" }, h("h2", { id: "causes-title", text: index.causes.length === 1 ? "Cause" : `${index.causes.length} causes` }), h("ol", { class: index.causes.some((/** @type {any} */ cause) => cause.call || cause.now || cause.base) ? "causes" : "causes short" }, index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => causeElement(index, cause, buttons[i])))) : null;
+  const causes = index.causes.length ? h("section", { class: "of-causes", "aria-labelledby": "causes-title" }, h("h2", { id: "causes-title", text: index.causes.length === 1 ? "Cause" : `${index.causes.length} causes` }), h("ol", { class: "causes" }, index.causes.map((/** @type {any} */ cause, /** @type {number} */ i) => causeElement(index, cause, buttons[i])))) : null;
   const changes = index.agent_changes.length ? h("section", { "aria-labelledby": "changes-title" }, h("h2", { id: "changes-title", text: "Changed in the agent" }), h("ul", { class: "agent-changes" }, index.agent_changes.map((/** @type {any} */ change) => h("li", { class: change.places.length ? null : "muted" }, change.agent ? [foreign(change.agent), ": "] : null, withCode(change.text), change.places.length ? [" ", ...placeLinks(index, change.places)] : null)))) : null;
-  const beside = [changes, renderMetrics(index), runNotes(index)].filter(Boolean);
-  return { element: h("div", { class: "findings-section" }, causes, beside.length ? h("div", { class: "beside" }, beside) : null), show };
+  return { element: h("div", { class: "findings-section" }, causes, changes, renderMetrics(index), runNotes(index)), show };
 }
 
 /**
@@ -194,9 +193,9 @@ function causeElement(index, cause, button) {
       foreign(cause.evidence, "p", { dir: "ltr" }),
       cause.hint ? withCode(cause.hint, "p") : null,
       cause.places.length ? h("p", null, h("strong", { text: `${cause.lead}: ` }), ...placeLinks(index, cause.places)) : null,
+      evidence.length ? h("dl", { class: "evidence-of" }, evidence.flatMap(([label, text, tone]) => [h("dt", null, foreign(label)), h("dd", { class: tone }, foreign(text, "code", { dir: "ltr" }))])) : null,
       h("p", { class: "acts no-print" }, button, h("a", { href: fragmentOf(example) }, h("span", null, "Example: ", foreign(name)), example.turn ? `, turn ${example.turn}` : null), cause.command ? copyButton("Copy the command", cause.command, "Command that runs these cases") : null),
     ),
-    evidence.length ? h("dl", { class: "evidence-of" }, evidence.flatMap(([label, text, tone]) => [h("dt", null, foreign(label)), h("dd", { class: tone }, foreign(text, "code", { dir: "ltr" }))])) : null,
   );
 }
 
@@ -207,7 +206,7 @@ function causeElement(index, cause, button) {
 function runNotes(index) {
   const { decided, baseline, notices } = index.header;
   const notes = [...new Set([decided, baseline?.sentence, ...notices])].filter(Boolean);
-  return notes.length ? aside(notes.length <= NOTES_OPEN, countText(notes.length, "note"), () => [h("ul", { class: "run-notes" }, notes.map((text) => withCode(text, "li")))]) : null;
+  return notes.length ? aside(notes.length <= NOTES_OPEN && !index.causes.length, countText(notes.length, "note"), () => [h("ul", { class: "run-notes" }, notes.map((text) => withCode(text, "li")))]) : null;
 }
 
 /**
@@ -374,10 +373,11 @@ function dollars(cost) {
 /**
  * A name that may break after underscores and dots.
  * @param {string} name
+ * @param {Props} [props]
  */
-function breakable(name) {
-  const element = foreign("");
-  element.append(...name.split(/(?<=[_.])/).flatMap((piece) => [piece, h("wbr")]));
+function breakable(name, props) {
+  const element = foreign("", "span", props);
+  element.replaceChildren(...name.split(/(?<=[_.])/).flatMap((piece) => [piece, h("wbr")]));
   return element;
 }
 

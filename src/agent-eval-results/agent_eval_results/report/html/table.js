@@ -78,7 +78,7 @@ function caseCell(index, row) {
   return [
     h("span", { class: `mark ${tone}`, "aria-hidden": "true", text: icon }),
     labelled("visually-hidden", `${statusText(row.status)} `),
-    h("a", { class: "case-link" }, foreign(name, "span", { title: row.evalId })),
+    h("a", { class: "case-link" }, breakable(name, { title: row.evalId })),
     h("span", { class: "sub" }, word ? h("span", { class: isSaid ? "word in-heading" : "word" }, h("strong", { text: word }), " · ") : null, foreign(place, "span", { title: row.file, dir: "ltr" }), ...agent),
   ];
 }
