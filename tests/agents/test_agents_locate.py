@@ -17,6 +17,7 @@ from agent_eval_agents.discovery.locate import (
     AgentChoice,
     AgentChoices,
     agent_as_path,
+    check_names,
     choose_agents,
     in_adk_order,
     render_choices,
@@ -135,6 +136,16 @@ SITUATIONS: dict[str, Situation] = {
     "an agent in Go": ({"go.mod": "require google.golang.org/adk v1.0.0\n"}, EVALS, {}),
     "a part of a repository": (".git/HEAD bot/agent.py", "a.test.json", {"root": "evals"}),
 }
+
+
+def test_check_names__a_mapping_has_its_line(tmp_path: Path) -> None:
+    make(tmp_path, "agent-eval.toml", text='num-runs = 3\n[agents]\n"evals/**" = "wether"\n"eval/**" = "weather"\n')
+    make(tmp_path, "weather/agent.py", text=AGENT)
+    problems = check_names(tmp_path, [of_apps("evals/a.test.json")], {"evals/**": "wether", "eval/**": "weather"})
+    assert [(problem.code, problem.location) for problem in problems] == [
+        ("agent-not-found", "agent-eval.toml:3"),
+        ("agent-mapping-unused", "agent-eval.toml:4"),
+    ]
 
 
 def test_choose_agents__what_is_chosen_and_why(tmp_path: Path) -> None:

@@ -342,6 +342,21 @@ def test_read_settings__a_file_with_almost_its_name_is_named(tmp_path: Path) -> 
     assert [(problem.code, problem.file) for problem in problems] == [("settings-file-misnamed", "agent_eval.toml")]
 
 
+def test_read_settings__variables_that_are_no_secrets_are_named(tmp_path: Path) -> None:
+    variables = {
+        "AGENT_EVAL_NUM_RUNS": "3",
+        "AGENT_EVAL_AGENT_SETUP": "make",
+        "AGENT_EVAL_JUDGE_API_KEY": "k",
+        "CI": "1",
+    }
+    _, problems = read_settings(tmp_path, secrets=variables)
+    assert {(problem.severity, problem.code) for problem in problems} == {("warning", "setting-unknown")}
+    assert [problem.hint for problem in problems] == [
+        "Use the flag `--agent-setup`.",
+        "Use the flag `--num-runs` or the key `num-runs` of agent-eval.toml.",
+    ]
+
+
 def test_read_settings__settings_in_another_place_are_named(tmp_path: Path) -> None:
     (tmp_path / "evals").mkdir()
     for name in ("agent-eval.yaml", "evals/agent-eval.toml"):

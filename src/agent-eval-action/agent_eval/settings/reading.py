@@ -58,6 +58,7 @@ def read_settings(
     sources: dict[str, str] = {}
     in_file = _read_file(root / CONFIG_FILE) if isinstance(text, EllipsisType) else read_settings_file(text or "")
     problems = [*in_file.problems, *(_misnamed(root) if isinstance(text, EllipsisType) else ())]
+    problems += _variables(secrets or {})
     for setting in SETTINGS:
         raw, source = _raw_value(setting, flags or {}, environ or {}, secrets or {}, in_file.values)
         if source != setting.input:
@@ -183,6 +184,16 @@ def _replay_or_record(values: dict[str, Any], sources: dict[str, str]) -> None:
         weaker = max(ranks, key=ranks.__getitem__)
         values[weaker] = "off"
         del sources[weaker]
+
+
+def _variables(environ: Mapping[str, str]) -> Iterator[Problem]:
+    """Warnings for variables that look like settings: only secrets are read from variables."""
+    for setting in SETTINGS:
+        name = f"AGENT_EVAL_{setting.input.replace('-', '_').upper()}"
+        if name in environ and setting.secret is None:
+            where = f" or the key `{setting.input}` of {CONFIG_FILE}" if setting.in_file else ""
+            message, hint = f"The variable {name} is not read.", f"Use the flag `--{setting.input}`{where}."
+            yield Problem(severity=Severity.WARNING, code="setting-unknown", message=message, hint=hint)
 
 
 def _misnamed(root: Path) -> Iterator[Problem]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_eval_agents.discovery.finder import (
@@ -235,11 +236,12 @@ def _mapped(
                     message=f'the pattern "{pattern}" in [agents] matches no eval file of the repository',
                     hint="Patterns use .gitignore syntax, relative to the repository's root, e.g. `evals/weather/**`.",
                     file=CONFIG_FILE,
+                    line=_line_of(finder.root, pattern),
                 )
             )
             continue
         path, problem = finder.named(name, f'the mapping "{pattern}"', CONFIG_FILE)
-        problems += [problem] if problem is not None else []
+        problems += [replace(problem, line=_line_of(finder.root, pattern))] if problem is not None else []
         choice = None
         if path is not None:
             reason = f'"{pattern}" in {CONFIG_FILE}'
@@ -256,6 +258,14 @@ def _mapped(
             )
         )
     return by_file, problems
+
+
+def _line_of(root: Path, pattern: str) -> int | None:
+    """The line of the settings with a pattern of `[agents]`; None if it is not found."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        rows = (root / CONFIG_FILE).read_text("utf-8").split("\n")
+        return next((number for number, row in enumerate(rows, 1) if row.strip().startswith(json.dumps(pattern))), None)
+    return None
 
 
 def _is_new_file(root: Path, pattern: str) -> bool:
