@@ -55,14 +55,15 @@ def align(
         ordered: For SUBSET and rules of args: False matches as many calls as possible in any order, and none is out
             of order.
     """
+    same = partial(same_call, args=args)
     if many_fit(expected, args):
-        same = partial(same_call, args=args)
         return aligned(expected, actual, (in_order if ordered else in_any_order)(expected, actual, same), same)
+    if len(expected) == len(actual) and all(map(same, expected, actual)):
+        return _completed(expected, actual, [*enumerate(range(len(actual)))], [])
     kinds = _kinds([*expected, *actual], ignore_args=args is ArgsMatch.IGNORE)
     expected_keys, actual_keys = kinds[: len(expected)], kinds[len(expected) :]
     matched = common_pairs(expected_keys, actual_keys)
-    left_expected, left_actual = _left(matched, len(expected), len(actual))
-    moved = _equal_pairs(left_expected, left_actual, expected_keys, actual_keys)
+    moved = _equal_pairs(*_left(matched, expected, actual), expected_keys, actual_keys)
     return _completed(expected, actual, matched, moved)
 
 
@@ -75,33 +76,33 @@ def aligned(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], ma
         matched: The pairs that count.
         same: Finds the pairs that don't count because they are out of order.
     """
-    left_expected, left_actual = _left(matched, len(expected), len(actual))
+    left_expected, left_actual = _left(matched, expected, actual)
     pairs = in_any_order([expected[i] for i in left_expected], [actual[j] for j in left_actual], same)
     return _completed(expected, actual, matched, [(left_expected[i], left_actual[j]) for i, j in pairs])
 
 
-def _left(pairs: Pairs, expected: int, actual: int) -> tuple[list[int], list[int]]:
+def _left(pairs: Pairs, *lists: Sequence[object]) -> tuple[list[int], list[int]]:
     """The positions of both lists that are in no pair."""
-    used_expected, used_actual = {i for i, _ in pairs}, {j for _, j in pairs}
-    return ([i for i in range(expected) if i not in used_expected], [j for j in range(actual) if j not in used_actual])
+    expected, actual = ({*range(len(each))} for each in lists)
+    return sorted(expected - {i for i, _ in pairs}), sorted(actual - {j for _, j in pairs})
 
 
 def _completed(
     expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], matched: Pairs, moved: Pairs
 ) -> Alignment:
-    left_expected, left_actual = _left([*matched, *moved], len(expected), len(actual))
+    left_expected, left_actual = _left([*matched, *moved], expected, actual)
     changed: Pairs = []
     for name in dict.fromkeys(expected[i].name for i in left_expected):
         ours = [i for i in left_expected if expected[i].name == name]
         theirs = [j for j in left_actual if actual[j].name == name]
         changed += _nearest(ours, theirs, expected, actual)
-    paired_expected, paired_actual = {i for i, _ in changed}, {j for _, j in changed}
+    missing, extra = _left([*matched, *moved, *changed], expected, actual)
     return Alignment(
         matched=tuple(matched),
         moved=tuple(sorted(moved)),
         changed=tuple(sorted(changed)),
-        missing=tuple(i for i in left_expected if i not in paired_expected),
-        extra=tuple(j for j in left_actual if j not in paired_actual),
+        missing=tuple(missing),
+        extra=tuple(extra),
     )
 
 

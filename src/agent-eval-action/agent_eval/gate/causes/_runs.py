@@ -154,28 +154,28 @@ def turn_of(turn: Invocation, *, knows_calls: bool = True) -> Turn:
     for event, parts in contents_of(turn.intermediate_data):
         agents[event.author] = None
         for part in parts:
-            if part.function_call is not None and knows_calls and len(calls) < _MOST_CALLS:
-                args = part.function_call.args or {}
-                same = FunctionCall.model_construct(name=part.function_call.name or "", args=values.normal(args))
-                for key in {part.function_call.id, part.function_call.name}:
+            if (call := part.function_call) is not None and knows_calls and len(calls) < _MOST_CALLS:
+                args, same = call.args or {}, call
+                # Most args are normal already, and a copy takes longer than to see that.
+                if repr(normal := values.normal(args)) != repr(call.args) or not call.name:
+                    same = FunctionCall.model_construct(name=call.name or "", args=normal)
+                for key in {call.id, call.name}:
                     waiting.setdefault(key, deque()).append(len(calls))
                 calls.append(Call(agent=event.author, call=same, args=args))
-            elif part.function_response is not None:
-                answered = part.function_response
+            elif (answered := part.function_response) is not None:
                 places = (waiting.get(answered.id) if answered.id else None) or waiting.get(answered.name)
                 while places and not calls[places[0]].waits:
                     places.popleft()
                 if places:
                     place = places.popleft()
                     calls[place] = dataclasses.replace(calls[place], response=answered.response)
-    inner = {span.name for _, span in hidden_calls(turn)}
     answer = None if turn.final_response is None else text_of(turn.final_response)
     return Turn(
         calls=calls,
         answer=answer,
         agents=agents,
         knows_calls=knows_calls,
-        inner=inner,
+        inner={span.name for _, span in hidden_calls(turn)},
         lost=turn.lost_toolsets,
         state=turn.session_state,
     )
