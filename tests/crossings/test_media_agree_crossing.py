@@ -196,7 +196,7 @@ def report_in(cell: Cell) -> RunReport:
     asked = [cell[axis] for axis in ("case", "evidence", "base", "beside", "gate", "policy")]
     decided = played(*asked, missing=cell["run"] == "without a part")
     verdict = decided.verdict
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {"on_inconclusive": "pass" if cell["run"] == "on-inconclusive: pass" else "fail"}
     if cell["base"] != "no pull request":
         facts["origin"] = Origin(repository="example/repo", commit="1" * 40, pull_request=7)
         if cell["run"] not in {"stopped", "a part"}:
@@ -213,8 +213,9 @@ def report_in(cell: Cell) -> RunReport:
             verdict = part_verdict(facts["shard"], report(*decided.cases))
         case "some cases":
             facts["selection"] = SelectionReport(targets=[TargetReport(path=FILE)])
-    allowed = cell["run"] == "on-inconclusive: pass"
-    return report_of(replace(decided, verdict=verdict), on_inconclusive="pass" if allowed else "fail", **facts)
+    # Copies: a report writes into its cases what they are to its gate, and the next cell has the same ones.
+    decided = replace(decided, verdict=verdict, cases=[each.model_copy() for each in decided.cases])
+    return report_of(decided, **facts)
 
 
 # What each medium says. A fact is of the run, or of one of the two cases. What a medium doesn't say is left out.
@@ -502,20 +503,20 @@ KNOWN = (
         f"{EVERY}, and 0 does not judge a part",
     ),
     Known(
+        "verdict",
+        dict.fromkeys(("console", "summary", "comment"), "inconclusive"),
+        "passed",
+        {**ADVISORY, "base": "no pull request", "beside": "an outage"},
+        {**ADVISORY, "base": "no pull request", "beside": "an outage", "policy": "only informs"},
+        "outside of a pull request, an advisory gate's headline begins with what another gate would say",
+    ),
+    Known(
         "regressions",
         {"page": "more", "outputs": "more"},
         "fewer",
         {"case": "scores less|no answer|can't start"},
         {"case": "scores less", "gate": "thresholds"},
         "the headline says that there are none where one doesn't block, and counts apart what does not answer or start",
-    ),
-    Known(
-        "suspected",
-        {"page": "more"},
-        "fewer",
-        {"case": "can't start"},
-        {**ADVISORY, "case": "can't start", "beside": "a regression", "policy": "nothing blocks"},
-        "the headline counts apart what did not start",
     ),
 )
 

@@ -145,8 +145,6 @@ def _is_measured_alike(criterion: Criterion, planned: PlannedCase, metric: Metri
     measures = {expected, *(versioned(expected, version) for version in versions)}
     blocking = identity is None or identity.direction != "none"
     # A reference without facts has none here, either. For another reason, e.g. a missing key, a score may be here.
-    open_ends = any(
-        run.status == "not_evaluated" and (run.reason is None or run.reason.code != NO_FACTS) for run in metric.runs
-    )
+    open_ends = any(run.lacks_result and (run.reason is None or run.reason.code != NO_FACTS) for run in metric.runs)
     alike = metric.fingerprint in measures and metric.threshold == criterion.threshold
     return alike and metric.blocking == blocking and not open_ends

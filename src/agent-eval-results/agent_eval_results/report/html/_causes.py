@@ -26,7 +26,7 @@ class Causes:
         self._facts = facts
         self._causes = facts.report.causes[:_MOST]
         explained = {case_id for cause in self._causes for case_id in cause.cases}
-        stopped = [case for case in facts.report.cases if case.errored or case.status == "failed"]
+        stopped = [case for case in facts.report.cases if case.errored or case.failed]
         groups = errors(facts.report, stopped)
         self._errors = [group for group in groups if len(group.cases) > 1 and group.cases[0].case_id not in explained][
             :_MOST

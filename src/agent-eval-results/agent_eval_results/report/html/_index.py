@@ -206,7 +206,7 @@ _NO_BASE: dict[str, int] = {"base_passed": 0, "base_runs": 0}
 
 def base_means(runs: Iterable[PageRun]) -> dict[str, Any]:
     """Mean seconds and tokens of the base branch's runs of a case that ended without an error; None if unknown."""
-    results = [run.result for run in runs if run.result.error is None and run.result.status != "not_run"]
+    results = [run.result for run in runs if run.result.error is None and not run.result.did_not_run]
     seconds = [result.duration for result in results]
     return {"base_seconds": number(fmean(seconds), 3) if seconds else None, "base_tokens": _tokens(results)}
 
