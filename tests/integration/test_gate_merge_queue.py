@@ -14,6 +14,7 @@ from pull_requests import WORKFLOW, Lab
 
 from agent_eval.baseline.lookup import BaselineRequest
 from agent_eval.baseline.queue import Queued, queued_results
+from agent_eval.forge import Forge, ForgeError
 from agent_eval_results.data.report import Origin, RunReport
 
 CASES = ("lamp_on", "lamp_off", "heater", "door")
@@ -51,9 +52,18 @@ def test_push__of_what_the_queue_has_tested__runs_nothing_again(lab: Lab, squash
     assert again.taken_from is None and runs(again) != runs(queued)
 
 
+POLICY = """
+[[policy]]
+metric = "response_match_score"
+threshold = 0.9
+"""
+
+
 def test_push__after_a_queue_s_run_that_does_not_fit__runs_everything_and_says_why(lab: Lab) -> None:
+    lab.repo.git("checkout", "-q", "main")
+    lab.commit({}, **{"agent-eval.toml": POLICY})
     lab.base_run()
-    lab.pull_request(7, HALF, files={"agent-eval.toml": 'gate = "advisory"\n'})
+    lab.pull_request(7, HALF)
     queued = lab.queue(7, environment={"GOOGLE_CLOUD_PROJECT": "one"}).report
     same = {"GOOGLE_CLOUD_PROJECT": "one"}
 
@@ -64,21 +74,22 @@ def test_push__after_a_queue_s_run_that_does_not_fit__runs_everything_and_says_w
             return "taken"
         assert not set(runs(report)) & set(runs(queued))
         said = [notice for notice in report.notices if "merge queue" in notice]
-        return said[0].partition("does not fit: ")[2] if said else "silent"
+        return said[0].rpartition("does not fit: ")[2] if said else "silent"
 
     assert pushed(**same) == "taken"
     assert pushed("--num-runs", "2", **same) == "it has run other cases, or has run them more or less often"
     assert "variables" in pushed(GOOGLE_CLOUD_PROJECT="two"), "the agent reads it"
-    assert "response_match_score is measured or judged otherwise" in pushed("--config", _stricter(lab), **same)
+    assert "settings differ" in pushed("--turn-timeout", "7", **same)
+    assert "its criteria differ" in pushed("--config", _stricter(lab), **same)
     lab.github.faults.append(forbidden(path="/runs"))  # The token may not read runs: neither this nor a baseline.
-    assert pushed(**same) == "silent"
+    assert pushed(**same).startswith("Whether the merge queue has tested these files could not be read")
 
 
 def _stricter(lab: Lab) -> str:
-    """A config that git ignores, with another threshold than the cases have."""
+    """A config that git ignores, with one more criterion than the cases have."""
     path = lab.repository.root / "__pycache__" / "strict.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text('{"criteria": {"response_match_score": 0.95}}', "utf-8")
+    path.write_text('{"criteria": {"response_match_score": 0.95, "tool_trajectory_avg_score": 1.0}}', "utf-8")
     return "__pycache__/strict.json"
 
 
@@ -111,6 +122,17 @@ def _forged_on_its_way(fake: FakeGitHub) -> str:
     return sha
 
 
+def test_limited__an_outage_of_the_forge_costs_the_rest_of_the_run_no_time(github: FakeGitHub) -> None:
+    sha = _upload(github)
+    github.faults.append(Fault(path="/runs", status=429, headers={"Retry-After": "100"}, times=2))
+    whole = client(github)
+
+    with pytest.raises(ForgeError):
+        _asked(github, sha, whole.limited(20))
+
+    assert isinstance(_asked(github, sha, whole), Queued), "it has its 300 s: it can wait for 100"
+
+
 def _without_results(fake: FakeGitHub) -> str:
     sha = fake.state.history(1)[0]
     fake.state.artifact(fake.state.run(sha, event="merge_group", branch=BRANCH), zipped({"logs/worker.log": b"Killed"}))
@@ -141,10 +163,10 @@ UNFIT: dict[str, tuple[Callable[[FakeGitHub], str], str]] = {
 }
 
 
-def _asked(fake: FakeGitHub, sha: str) -> Queued | str | None:
+def _asked(fake: FakeGitHub, sha: str, forge: Forge | None = None) -> Queued | str | None:
     origin = Origin(repository=REPOSITORY, commit="a" * 40, event="push", ref="refs/heads/main", workflow=WORKFLOW)
     request = BaselineRequest(repository=REPOSITORY, base_ref="main", commit=sha, how="", is_pull_request=False)
-    return queued_results(client(fake), origin, sha, request)
+    return queued_results(forge or client(fake), origin, sha, request)
 
 
 @pytest.mark.parametrize("make", FOREIGN.values(), ids=FOREIGN)

@@ -324,6 +324,17 @@ def test_evaluation__a_case_that_the_base_lost_to_an_outage_of_today_is_not_red_
             assert "provider-unavailable" not in codes
 
 
+def test_evaluation__one_result_on_the_base_counts_however_many_runs_were_lost_there() -> None:
+    there = dict.fromkeys(STEADY, "1")
+    values = {
+        runs: play(
+            Story(base=there, bases=[case("x", runs)], head={**FINE, "x": "0"}, more={"x": "0"}, same_day=True)
+        ).verdict.value
+        for runs in ("ppp", "pp1", "1pp", "111")
+    }
+    assert values == {"ppp": "inconclusive", "pp1": "failed", "1pp": "failed", "111": "failed"}
+
+
 def test_evaluation__a_judge_that_was_away_on_the_base_decides_nothing() -> None:
     there = dict.fromkeys(STEADY, "1")
     for same_day in (True, False):

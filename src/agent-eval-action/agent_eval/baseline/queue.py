@@ -106,8 +106,8 @@ def _content(forge: Forge, artifact: Artifact, run: WorkflowRun, origin: Origin)
         return "its results are those of another run"
     if not same_repository(own.repository, origin.repository):
         return f"its results are those of the repository {harmless(own.repository) or 'unknown'}"
-    if time.time() - report.started_at > _HOURS * 3600:
-        return f"its results are older than {_HOURS} hours"
+    if not 0 <= time.time() - report.started_at <= _HOURS * 3600:
+        return f"its results are older than {_HOURS} hours, or of a clock that differs"
     if (reason := incomplete(report)) is not None:
         return reason
     return Queued(report=report, url=run.html_url, archive=data)

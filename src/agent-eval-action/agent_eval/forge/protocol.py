@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -258,6 +258,10 @@ class Forge(Protocol):
     queue_branches: ClassVar[str]
     """How the names of its merge queue's branches begin, before the branch that they are merged into; empty if what its
     queue tests is not the commit that it pushes."""
+
+    def limited(self, seconds: float) -> Self:
+        """The same repository with a budget of time of its own, at most what is left of this one's."""
+        ...
 
     def upsert_comment(self, comment: Comment) -> Posted:
         """Creates the comment of this key on the pull request, or updates it. Errors are returned."""

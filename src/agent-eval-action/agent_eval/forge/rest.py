@@ -10,12 +10,13 @@ private networks and servers of one's own need.
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 from urllib.parse import urljoin, urlsplit
 
 from pydantic import ValidationError
@@ -175,6 +176,12 @@ class RestClient:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(api_url={self.api_url!r}, repository={self.repository!r})"
+
+    def limited(self, seconds: float) -> Self:
+        """The same client with connections and a budget of time of its own, at most what is left of this one's."""
+        other = copy.copy(self)
+        other._session, other._left = None, min(self._left, seconds)
+        return other
 
     def get(self, path: str, params: Params | None = None) -> Any:
         """Returns the JSON at a path of the API. Retried after outages and rate limits.

@@ -467,7 +467,9 @@ def _lost_on_base(case: results.CaseReport, compared: Compared) -> results.Reaso
     there = compared.pairing.counterparts.get(case.case_id)
     if there is None or case.error_kinds or not compared.same_day:
         return None
-    return outage((there, *(run for run in compared.base_runs if run.case_id == there.case_id)))
+    today = (there, *(part for part in compared.base_runs if part.case_id == there.case_id))
+    # One result is more than none: with it the case is compared, however many other runs were lost.
+    return None if any(run.is_judged for part in today for run in part.runs) else outage(today)
 
 
 def _are_broken_alike(cases: Sequence[results.CaseReport], compared: Compared) -> bool:

@@ -7,26 +7,39 @@ them: else everything runs, and a notice says why.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline.archive import recorded_lines, recordings_in
 from agent_eval.baseline.git import Git, GitError
-from agent_eval.baseline.queue import Queued, queued_results
+from agent_eval.baseline.queue import QUEUE_EVENT, Queued, queued_results
 from agent_eval.forge import ForgeError
 from agent_eval.pipeline.features import Feature, Run, with_results_of
+from agent_eval_scoring.core.text import harmless
 
 if TYPE_CHECKING:
+    from agent_eval.gate.policy import Policy
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.runner import PlannedCase
+    from agent_eval.settings import Settings
     from agent_eval_results import CaseReport, MetricReport, Recording, RunReport
     from agent_eval_scoring.criteria import Criterion
+
+
+_SECONDS = 20.0
+"""For all requests to the forge: less than most suites take."""
 
 
 class MergeQueue(Feature):
     """Takes the results of the merge queue's run over, if there is one that fits."""
 
     _taken: Queued | None = None
+
+    def before(self, run: Run) -> None:
+        """Notes in the results of a queue what a push must have, too."""
+        if run.context.ci.event.name == QUEUE_EVENT:
+            run.facts["conditions"] = _conditions(run.settings)
 
     async def cases(self, run: Run, checkout: Checkout) -> Sequence[CaseReport] | None:
         """The cases of the queue's run."""
@@ -40,18 +53,19 @@ class MergeQueue(Feature):
         again = (ci.origin.run_attempt or 1) > 1 or settings.resume
         if again or not forge.has_token or settings.tape_mode != "live" or not _all_run_here(run):
             return None
+        from agent_eval_results.report.phrases import say
+
         try:
             tree = ci.git.tree(ci.origin.commit)
-            found = await asyncio.to_thread(queued_results, forge, ci.origin, tree, request)
+            # In a hurry: the runs wait for it. And the branch's history, which is read meanwhile, keeps its time.
+            found = await asyncio.to_thread(queued_results, forge.limited(_SECONDS), ci.origin, tree, request)
         except (ForgeError, GitError) as error:
-            run.context.log(f"agent-eval: The merge queue's runs can't be read, so everything runs: {error}")
+            run.remarks.append(say("queue-unread", message=getattr(error, "message", str(error))))
             return None
         if found is None:
             return None
         cases = found if isinstance(found, str) else _cases(found, run, checkout)
         if isinstance(cases, str):
-            from agent_eval_results.report.phrases import say
-
             run.remarks.append(say("queue-not-taken", message=cases))
             return None
         assert isinstance(found, Queued)
@@ -69,8 +83,23 @@ class MergeQueue(Feature):
         with_results_of(report, taken)
         # What it spent on comparing with the base branch is not what these runs cost.
         report.case_usage += [each for each in taken.case_usage if each.purpose not in {"agent-again", "agent-base"}]
+        report.model_usage += taken.model_usage
         report.taken_from = self._taken.url
         report.notices.append(say("queue-taken", message=self._taken.url))
+
+
+def _conditions(settings: Settings) -> str:
+    """A hash of the settings that results depend on, and that neither their recordings nor their metrics name."""
+    facts = (
+        settings.turn_timeout,
+        settings.case_timeout,
+        settings.agent_setup,
+        settings.agent_env,
+        settings.judge_base_url,
+        settings.without_keys,
+        str(settings.policy),
+    )
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
 def _all_run_here(run: Run) -> bool:
@@ -83,14 +112,16 @@ def _cases(found: Queued, run: Run, checkout: Checkout) -> list[CaseReport] | st
 
     report, plan, rate = found.report, run.plan, run.settings.min_pass_rate
     if report.scoring_version != run.report.scoring_version or report.tool_version != run.report.tool_version:
-        return f"another version of agent-eval made it ({report.tool_version})"
+        return f"another version of agent-eval made it ({harmless(report.tool_version)[:40]})"
+    if report.conditions != _conditions(run.settings):
+        return "settings differ: timeouts, agent-setup, agent-env, the judge's address, keys, or the policy"
     if (report.origin.uncommitted if report.origin is not None else []) != run.context.ci.origin.uncommitted:
         return "it tested files that are not those of the commit, and others than this run"
     by_id = {case.case_id: case for case in report.cases}
     if by_id.keys() != {planned.case_id for planned in plan.cases} or report.num_runs != plan.num_runs:
         return "it has run other cases, or has run them more or less often"
     for planned in plan.cases:
-        if (why := _difference(planned, by_id[planned.case_id], plan.num_runs)) is not None:
+        if (why := _difference(planned, by_id[planned.case_id], plan.num_runs, run.settings.policy)) is not None:
             return f"{planned.case_id}: {why}"
     checkout.note_replayed(())
     lines = dict(_lines(found))
@@ -103,7 +134,14 @@ def _cases(found: Queued, run: Run, checkout: Checkout) -> list[CaseReport] | st
         checkout.run_ids.append(recording.run_id)
         checkout.journal.adopt(line, recording)
     # What a file says of a case is never believed without its runs.
-    return [merge((by_id[planned.case_id],), min_pass_rate=rate)[0] for planned in plan.cases]
+    return [merge((_placed(by_id[planned.case_id], planned),), min_pass_rate=rate)[0] for planned in plan.cases]
+
+
+def _placed(case: CaseReport, planned: PlannedCase) -> CaseReport:
+    """A case with the names and the place that it has here: those of an artifact could lead anywhere."""
+    return case.changed(
+        file=planned.file, line=planned.line, eval_set_id=planned.eval_set_id, eval_id=planned.case.eval_id
+    )
 
 
 def _lines(found: Queued) -> Iterator[tuple[str, tuple[bytes, Recording]]]:
@@ -119,23 +157,27 @@ def _lines(found: Queued) -> Iterator[tuple[str, tuple[bytes, Recording]]]:
         yield recording.run_id, (line, recording)
 
 
-def _difference(planned: PlannedCase, case: CaseReport, num_runs: int) -> str | None:
+def _difference(planned: PlannedCase, case: CaseReport, num_runs: int, policy: Policy) -> str | None:
     """What keeps the results of a case from being those that its runs would have now, as a clause."""
     if case.fingerprint != planned.content:
         return "the case differs"
     if [run.run for run in case.runs] != list(range(num_runs)) or not all(run.is_judged for run in case.runs):
         return "not all of its runs were judged"
     metrics = {metric.name: metric for metric in case.metrics}
-    if metrics.keys() != {criterion.name for criterion in planned.criteria}:
+    if metrics.keys() != {criterion.name for criterion in planned.criteria} or len(metrics) != len(case.metrics):
         return "its criteria differ"
+    here = _placed(case, planned)
     for criterion in planned.criteria:
-        if not _is_measured_alike(criterion, planned, metrics[criterion.name]):
-            return f"{criterion.name} is measured or judged otherwise (the base branch's rules, a policy, a key)"
+        if not _is_measured_alike(criterion, planned, here, metrics[criterion.name], policy):
+            return f"{criterion.name} is measured or judged otherwise (the base branch's rules, a key)"
     return None
 
 
-def _is_measured_alike(criterion: Criterion, planned: PlannedCase, metric: MetricReport) -> bool:
-    """Whether a metric has the scores and the threshold that it would have here, before any policy is applied."""
+def _is_measured_alike(
+    criterion: Criterion, planned: PlannedCase, case: CaseReport, metric: MetricReport, policy: Policy
+) -> bool:
+    """Whether a metric has the scores that it would have here, and the threshold, as the policy has it."""
+    from agent_eval.gate.regression.rescoring import by_policy
     from agent_eval_agents.fingerprints import versioned
     from agent_eval_results.data.merging import NO_FACTS
 
@@ -143,8 +185,17 @@ def _is_measured_alike(criterion: Criterion, planned: PlannedCase, metric: Metri
     expected = identity.fingerprint if identity is not None else ""
     versions = {version for run in metric.runs if isinstance(version := run.details.get("version"), str)}
     measures = {expected, *(versioned(expected, version) for version in versions)}
-    blocking = identity is None or identity.direction != "none"
+    direction = identity.direction if identity is not None else "higher"
+    here = by_policy(
+        metric.changed(
+            threshold=criterion.threshold,
+            blocking=direction != "none",
+            direction="lower" if direction == "lower" else "higher",
+        ),
+        case,
+        policy,
+    )
     # A reference without facts has none here, either. For another reason, e.g. a missing key, a score may be here.
     open_ends = any(run.lacks_result and (run.reason is None or run.reason.code != NO_FACTS) for run in metric.runs)
-    alike = metric.fingerprint in measures and metric.threshold == criterion.threshold
-    return alike and metric.blocking == blocking and not open_ends
+    alike = metric.fingerprint in measures and metric.threshold == here.threshold
+    return alike and metric.blocking == here.blocking and not open_ends

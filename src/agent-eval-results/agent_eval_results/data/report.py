@@ -416,6 +416,8 @@ class RunReport(_ComputingReport):
     """Only in merged results."""
     taken_from: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """URL of the merge queue's run of the same files whose results these are; None: this run has made them."""
+    conditions: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Only in results of a merge queue: a hash of settings that its push must have, to take them over."""
     options: dict[str, str] = Field(default_factory=dict, exclude_if=lambda value: not value)
     """Settings that are needed to repeat the run on another machine: `agent`, `config`, `agent-python`."""
     files: list[FileReport] = Field(default_factory=list)

@@ -53,6 +53,12 @@ def _judged(case: CaseReport, reader: PolicyReader, min_pass_rate: float) -> Cas
     return merged
 
 
+def by_policy(metric: MetricReport, case: CaseReport, policy: Policy) -> MetricReport:
+    """A metric of a case as the policy has it: its threshold, and whether it may fail the case."""
+    reader = PolicyReader(policy)
+    return _metric(metric, reader.metric(metric.name, reader.of_case(case.file, case.eval_id)))
+
+
 def as_recorded(case: CaseReport, *, min_pass_rate: float) -> CaseReport:
     """A replayed case as it was when it was recorded, on the metrics that were measured in the same way.
 

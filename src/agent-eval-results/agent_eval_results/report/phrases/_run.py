@@ -103,7 +103,14 @@ def uncommitted(subject: str, files: Sequence[str]) -> str:
 
 
 def queue_taken(message: str) -> str:
-    return f"The merge queue has tested these files ({message}): its results are the record, and nothing ran again"
+    return (
+        f"The merge queue has tested these files ({message}): its results are the record. Nothing ran again; what it "
+        "cost was paid there"
+    )
+
+
+def queue_unread(message: str) -> str:
+    return f"Whether the merge queue has tested these files could not be read, so everything ran: {message}"
 
 
 def queue_not_taken(message: str) -> str:
