@@ -525,7 +525,7 @@ def test_statistics_docs__the_numbers_in_the_text_are_those_measured() -> None:
     gate = MEASURED["gate"]
     half, whole = (gate[f"days differ: nothing changed, sd {sd}, base can't be run"] for sd in ("0.5", "1.0"))
     assert f"{half.hits / half.trials:.1%} of the pull requests that change nothing fail" in WORDS
-    assert f"with a whole logit {whole.hits / whole.trials:.1%}" in WORDS
+    assert f"and {whole.hits / whole.trials:.1%} if the base branch can't be run" in WORDS
     thin = [gate[f"{depth}, base can't be run: nothing changed"] for depth in ("1 stored run", "3 stored runs")]
     one, three = (f"{count.inconclusive / count.trials:.0%}" for count in thin)
     assert f"in {one} of the pull requests that change nothing with one stored run, in {three} with three" in WORDS
@@ -589,7 +589,7 @@ def test_docs__the_numbers_in_the_text_are_the_codes() -> None:
         f"p of at most {sequential._ANOTHER_COLUMN:g})",
         f"after {', '.join(map(str, sequential._BATCHES[1:]))} and at most 15 fresh runs",
         f"at least {families.SEEN_AGAIN:g} without the runs",
-        f"it would fail for {families.CHECK_RUNS} times",
+        f"{families.CHECK_RUNS} times each case for which it would fail",
         f"runs {families.FULL_BASE} times instead of {families.CHECK_RUNS} ({_decide._EACH_OF_SUITE} times if the",
         f"the newest {['five'][families._NEWEST - 5]} records",
         f"fewer than {suspects.THIN_BASE} stored runs",
