@@ -308,7 +308,7 @@ def by_outputs(report: RunReport) -> Said:
 
 _WHY = (
     (r"suspected regression", "suspected"),
-    (r"^flaky|^passed again|about as often as on main", "flaky"),
+    (r"^flaky|^passed again|not clearly more often than on main", "flaky"),
     (r"failed on main too|as on main|fails? on main too", "fails as before"),
 )
 

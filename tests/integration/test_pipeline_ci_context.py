@@ -162,7 +162,8 @@ def test_run__base_ref_does_not_let_a_branch_loosen_its_gate(repo: Repo) -> None
 
     assert own.code == 0 and "Nothing was gated" in own.out, own.out + own.err
     assert held.code == 1, held.out + held.err
-    said = "This checkout changes agent-eval.toml, the gate's own rules. The rules of the base branch were applied."
+    said = "This checkout changes agent-eval.toml, the gate's own rules. The rules of the base branch were applied. "
+    said += "A reviewer decides about this change, which applies after the merge."
     assert said in " ".join(held.err.split()) and said in (held.output / "summary.md").read_text("utf-8")
     repo.commit({NAME: "num-runs = 'many'\n"})
     wrong = gate(*command, "--base-ref", "main", python=False)

@@ -367,10 +367,10 @@ LAMPS = ("bedroom_lamp_off", "fan_on", "list_a_room", "关灯", "消灯", "扇�
 FIND_DEVICES = Place(file="home_automation/tools.py", first=42, last=47, symbol="find_devices")
 
 
-def home(head: list[CaseReport], base: list[CaseReport], causes: list[CauseReport], change: AgentChange) -> Situation:
+def home(head: list[CaseReport], base: list[CaseReport], causes: list[CauseReport], *changes: AgentChange) -> Situation:
     """A pull request that changes the home's agent, and breaks cases by that."""
     run_report = pull_request("failed", [*head, *greetings()], [*base, *greetings()], gate="regressions", blocking=head)
-    run_report.causes, run_report.agent_changes = causes, [change]
+    run_report.causes, run_report.agent_changes = causes, [*changes]
     return Situation(report=run_report)
 
 
@@ -400,7 +400,11 @@ def two_causes() -> Situation:
         cause("tool-empty", empty, [FIND_DEVICES], call=0, failing=7, tool="find_devices", actual='{"devices": []}'),
         cause("call-missing", missing, [instruction], call=0, failing=7, tool="find_devices"),
     ]
-    return home([*empty, *missing, wrong_room()], base, causes, changed("instruction", instruction, removed=1))
+    changes = (
+        changed("tool-source", FIND_DEVICES, tool="find_devices"),
+        changed("instruction", instruction, removed=1),
+    )
+    return home([*empty, *missing, wrong_room()], base, causes, *changes)
 
 
 def most_broken() -> Situation:
@@ -500,10 +504,8 @@ def improved() -> Situation:
 
 def too_few_runs() -> Situation:
     head = but(case_that_failed("good_morning"))
-    limit = "The limit on extra runs is reached: raise `max-extra-runs`"
-    word = word_of(
-        head[4], "suspicious", (4, 13), (8, 10), lacks="limit", would_decide=f"More runs may decide it. {limit}"
-    )
+    limit = "More runs may decide it, but a limit on runs, cost or time was reached"
+    word = word_of(head[4], "suspicious", (4, 13), (8, 10), lacks="limit", would_decide=limit)
     reason = Reason(code="budget", message=f"1 suspected regression is undecided: good_morning. {limit}")
     decision = decided("inconclusive", word, extra_runs=100)
     return Situation(
@@ -549,7 +551,10 @@ def fork_without_key() -> Situation:
     )
     no_secrets = Reason(code="no-secrets", data={"is_fork": True}, message=say("no-secrets", is_fork=True))
     sample = shop("inconclusive", not_evaluated(error, lines=1), prices(), reasons=[no_secrets, UNAVAILABLE])
-    warning = "These results were uploaded by the fork's own run. Only the required check decides."
+    warning = (
+        "The fork's own run uploaded these results and could have changed them: the required check decides, not this "
+        "comment."
+    )
     return Situation(report=sample.report, warnings=[warning])
 
 
@@ -587,11 +592,14 @@ def mixed() -> Situation:
     )
     moved = FOUND.model_copy(update={"distance": 3, "wanted_commit": "c" * 40, "message": message})
     head = [renamed, *head, case_that_failed("fan_off")]
+    facts: dict[str, Any] = {"baseline": moved, "cost": COST, "problems": [WITHOUT_REFERENCE]}
+    blocking = [item for item in head if item.went_wrong]
     return Situation(
-        report=pull_request(
-            "failed", head, [*base, good("old_case")], baseline=moved, cost=COST, problems=[WITHOUT_REFERENCE]
-        ),
-        warnings=["This pull request changes agent-eval.toml. It was judged by the rules of the base branch."],
+        report=pull_request("failed", head, [*base, good("old_case")], blocking=blocking, **facts),
+        warnings=[
+            "This pull request changes agent-eval.toml, the gate's own rules. The rules of the base branch were "
+            "applied. A reviewer decides about this change, which applies after the merge."
+        ],
     )
 
 

@@ -157,7 +157,7 @@ def test_comment_markdown__the_first_three_lines_say_whether_it_blocks_and_what_
     title, blank, step = comment(name).splitlines()[:3]
     leads = ("Blocks the merge", "Does not block", "Can't tell yet, blocks until it can")
     assert any(lead in title for lead in leads) or name == "hostile"
-    actor = "the author|the reviewer|a maintainer|the owner of main|the owner of the CI|anyone"
+    actor = "the author|the reviewer|a maintainer|the owner of main|the owner of the CI|anyone with write access"
     asked = re.match(rf"\*\*Next, for (?:{actor}):\*\* [a-z[]", step)
     assert blank == "" and (asked or step.startswith("**Next:** nothing.") or name == "hostile")
 

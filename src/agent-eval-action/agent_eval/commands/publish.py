@@ -131,7 +131,11 @@ def publish(settings: Settings, ci: CIContext) -> Published:
     links = _links_to(ci.event, binding, settings.artifact)
     warnings = _changed_rules(forge, binding)
     if pull_request.is_fork:
-        warnings.insert(0, "These results were uploaded by the fork's own run. Only the required check decides.")
+        warnings.insert(
+            0,
+            "The fork's own run uploaded these results and could have changed them: the required check decides, not "
+            "this comment.",
+        )
     report = _trusted(report, ci.event, binding)
     posted = forge.upsert_comment(_comment(report, settings, pull_request, stamp, links, warnings))
     return Published(

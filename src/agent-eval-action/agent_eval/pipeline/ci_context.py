@@ -295,7 +295,11 @@ def rules(ci: CIContext, root: Path, name: str) -> Rules:
         return Rules(text=own)
     what = "adds" if text is None else "changes" if exists else "removes"
     applied = "The gate's defaults" if text is None else "The rules of the base branch"
-    return Rules(text=text, notice=f"{ci.checkout_name} {what} {name}, the gate's own rules. {applied} were applied.")
+    later = "A reviewer decides about this change, which applies after the merge"
+    return Rules(
+        text=text,
+        notice=f"{ci.checkout_name} {what} {name}, the gate's own rules. {applied} were applied. {later}.",
+    )
 
 
 def _own_text(path: Path) -> str | None:

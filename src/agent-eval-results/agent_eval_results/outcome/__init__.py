@@ -18,6 +18,7 @@ from agent_eval_results.outcome._cases import (
     Trend,
     causes,
     change_counts,
+    compares_answers,
     has_cause,
     has_crashed,
     has_timed_out,
@@ -26,7 +27,7 @@ from agent_eval_results.outcome._cases import (
     never_ran,
     shown_word,
 )
-from agent_eval_results.outcome._headline import further_reasons, headline_of
+from agent_eval_results.outcome._headline import failing_ids, further_reasons, headline_of
 from agent_eval_results.outcome._steps import actor_of, again_helps, can_accept, next_of
 
 

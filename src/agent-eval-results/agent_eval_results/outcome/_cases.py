@@ -138,6 +138,39 @@ def has_crashed(case: CaseReport) -> bool:
     return any(error is not None and error.by_agent and error.kind != "tool-not-recorded" for error in errors)
 
 
+def compares_answers(metric: str) -> bool:
+    """Whether a metric compares the texts of answers (ADK's names)."""
+    return "response_match" in metric or metric == "response_evaluation_score"
+
+
+def same_answer(cases: Sequence[CaseReport]) -> str:
+    """The answer that these cases have in common, three at least, where other answers are expected in some of them; ""
+    for none.
+    """
+    sides = [_answer_of(case) for case in cases]
+    expected, answers = {expected for expected, _ in sides}, {actual for _, actual in sides}
+    return answers.pop() if len(sides) > 2 and len(expected) > 1 and len(answers) == 1 else ""
+
+
+def _answer_of(case: CaseReport) -> tuple[str, str]:
+    """The expected and the actual answer that a criterion compared first and found to differ; empty without one."""
+    turns = (
+        turn
+        for metric in case.metrics
+        if compares_answers(metric.name)
+        for run in metric.runs
+        if run.failed
+        for turn in run.evidence
+    )
+    return next(((turn.expected, turn.actual) for turn in turns), ("", ""))
+
+
+def was_not_compared(report: RunReport) -> bool:
+    """Whether the base branch's results were asked for, and there are none."""
+    is_missing = report.baseline is not None and not report.baseline.found
+    return is_missing and (report.comparison is None or not report.comparison.compared)
+
+
 def log_of(error: RunError | None) -> str:
     """The traceback of an error and the end of the agent's log; "" where there is neither."""
     texts = (error.traceback, error.log_tail) if error is not None else ()

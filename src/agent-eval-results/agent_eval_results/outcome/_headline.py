@@ -25,6 +25,7 @@ from agent_eval_results.outcome._cases import (
     has_timed_out,
     is_unanswered,
     never_ran,
+    was_not_compared,
 )
 from agent_eval_results.outcome._steps import code_of
 from agent_eval_scoring.core.text import shorten
@@ -34,6 +35,7 @@ _WHOLE_CAUSES = frozenset({NO_SECRETS, "run-ended-otherwise", SHARD_MISSING, NOT
 """Codes of reasons that explain the whole verdict: the headline is that reason, without counts of cases."""
 _ENDED_EARLY = ("disk-full", "agent-not-ended")
 """Codes of problems because of which no result of a run counts, although it began."""
+_QUIET = frozenset({"suspected", "quarantined", "fails-without-blocking", "fails-there-too"})
 _TOGETHER = frozenset({"cases-worse-together", "suite-worse"})
 _FAILED_SERVICES: Mapping[str, str] = {
     "provider-unavailable": "model-provider-failed",
@@ -54,6 +56,9 @@ def headline_of(found: Lookups) -> Reason:
     decision = _decision(found)
     if not report.is_invalid:
         gone = [] if any(part.code == "cases-gone" for part in decision.data.get("parts", ())) else _gone(found)
+        if report.failed and not report.has_reason(CASES_REMOVED):
+            decision.data["aside"] = [*decision.data.get("aside", ()), *gone]
+            gone = []
         decision.data["beside"] = [*decision.data.get("beside", ()), *_by_rules(report), *gone, *_replayed(report)]
     return decision
 
@@ -76,14 +81,16 @@ def _decision(found: Lookups) -> Reason:
     if report.is_invalid:
         return _invalid(report)
     parts = list(failures(found)) if report.failed else []
-    parts += _undecided(found) if report.is_inconclusive else _unjudged(totals, is_first=not parts)
+    parts += _undecided(found) if report.is_inconclusive else _unjudged(report, is_first=not parts)
     if not parts and report.failed and code == CASES_REMOVED:
         parts = _gone(found)
     more = [*_shared_causes(found), *_quarantined(totals)]
-    if _was_not_compared(report) and any(part.code == "fails" for part in parts):
+    if was_not_compared(report) and any(part.code == "fails" for part in parts):
         more.insert(0, Reason.of("not-compared"))  # They may fail there as well.
     if parts:
-        return Reason.of("by-cases", parts=[*parts, *more])
+        aside = _aside(parts, more) if report.failed else []
+        parts = [part for part in [*parts, *more] if part not in aside]
+        return Reason.of("by-cases", parts=parts, aside=[_alone(part) for part in aside])
     return Reason.of("by-reason", because=first, parts=more)
 
 
@@ -112,7 +119,7 @@ def _passed(found: Lookups) -> Reason:
     comparison, notes = report.comparison, list(_beside(found))
     passing = Reason.of("passing", count=totals.passed, total=totals.cases)
     if comparison is None or not comparison.compared:
-        return Reason.of("by-cases", parts=[passing, *[Reason.of("not-compared")] * _was_not_compared(report), *notes])
+        return Reason.of("by-cases", parts=[passing, *[Reason.of("not-compared")] * was_not_compared(report), *notes])
     other = sum(changed.passes for changed in found.answers.values())
     passing.data["is_same"] = totals.passed == totals.cases == comparison.unchanged and not other
     if other:
@@ -128,10 +135,14 @@ def _passed(found: Lookups) -> Reason:
     return Reason.of("by-cases", parts=[*news, passing], beside=notes)
 
 
-def _was_not_compared(report: RunReport) -> bool:
-    """Whether the base branch's results were asked for, and there are none."""
-    is_missing = report.baseline is not None and not report.baseline.found
-    return is_missing and (report.comparison is None or not report.comparison.compared)
+def _aside(parts: Sequence[Reason], more: Sequence[Reason]) -> list[Reason]:
+    """What does not block, beside what does; nothing if all parts are of that kind."""
+    aside = [part for part in [*parts, *more] if part.code in _QUIET and not part.data.get("is_joint")]
+    return aside if any(part not in aside for part in parts) else []
+
+
+def _alone(part: Reason) -> Reason:
+    return Reason.of("fails", count=part.data["count"]) if part.code == "fails-without-blocking" else part
 
 
 def _beside(found: Lookups) -> Iterator[Reason]:
@@ -144,7 +155,7 @@ def _beside(found: Lookups) -> Iterator[Reason]:
     ):
         if cases:
             yield Reason.of(code, count=len(cases), cases=_named(cases, 1))
-    yield from _unjudged(totals, is_first=False)
+    yield from _unjudged(found.report, is_first=False)
     yield from _quarantined(totals)
 
 
@@ -153,9 +164,11 @@ def _named(cases: Sequence[CaseReport], most: int = _MOST_NAMED) -> list[str]:
     return [case.case_id for case in cases] if len(cases) <= most else []
 
 
-def _unjudged(totals: Totals, *, is_first: bool) -> list[Reason]:
+def _unjudged(report: RunReport, *, is_first: bool) -> list[Reason]:
     """How many cases have no result; of all cases, if nothing is before it."""
-    counts = {"not-evaluated": totals.errored, "not-run": totals.not_run}
+    totals = report.totals
+    why = {case.reason.code if case.reason is not None else "" for case in report.cases if case.did_not_run}
+    counts = {"not-evaluated": totals.errored, "out-of-time" if why == {"run-timeout"} else "not-run": totals.not_run}
     parts = [Reason.of(code, count=count) for code, count in counts.items() if count]
     return [part if number or not is_first else _of_all(part, totals) for number, part in enumerate(parts)]
 
@@ -170,7 +183,7 @@ def _quarantined(totals: Totals) -> list[Reason]:
 
 def _undecided(found: Lookups) -> list[Reason]:
     report, groups, errors = found.report, found.groups, found.errors
-    parts = _unjudged(report.totals, is_first=True)
+    parts = _unjudged(report, is_first=True)
     if errors and all(cause.by_provider for cause in errors):
         services = {_FAILED_SERVICES.get(cause.kind, "") for cause in errors}
         codes = {code_of(cause) for cause in errors}
@@ -228,9 +241,13 @@ def _failure_groups(found: Lookups, gone: Collection[str]) -> Iterator[Reason]:
         change = found.changes[case.case_id].change if case.case_id in found.changes else "unjudged"
         flaky = found.outcomes[case.case_id].is_flaky
         by_code["fails-as-often" if flaky else _CHANGES.get(change, "fails-alone")].append(case)
-    by_code["fails-as-before"] += still
+    # Where the report says what blocks, they do not.
+    if not ids:
+        by_code["fails-as-before"] += still
     for code in _ORDER if report.gate in {"thresholds", "both"} else _ORDER[:3]:
         yield from _group(code, by_code[code])
+    if ids and report.gate in {"thresholds", "both"}:
+        yield from _group("fails-there-too", still)
     yield from _group("fails-without-blocking", quiet)
 
 
@@ -299,9 +316,12 @@ def _gone(found: Lookups) -> list[Reason]:
 
 
 def _replayed(report: RunReport) -> list[Reason]:
-    """How many cases no model answered."""
+    """How many cases no model answered, and whether the failing ones are just the others."""
     count = sum(case.replayed for case in report.cases)
-    return [Reason.of("replayed", count=count, total=len(report.cases))] if count else []
+    failing = {case.case_id for case in report.cases if case.went_wrong}
+    live = {case.case_id for case in report.cases if not case.replayed}
+    is_rest = report.failed and failing == live
+    return [Reason.of("replayed", count=count, total=len(report.cases), is_whole=is_rest)] if count else []
 
 
 _IN_THE_TABLE = frozenset(

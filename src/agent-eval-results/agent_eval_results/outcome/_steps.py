@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from agent_eval_results import (
     CASES_REMOVED,
@@ -20,7 +21,16 @@ from agent_eval_results import (
     RunReport,
 )
 from agent_eval_results.data.outcome import Actor
-from agent_eval_results.outcome._cases import Cause, Lookups, behind, change_counts, has_cause
+from agent_eval_results.outcome._cases import (
+    Cause,
+    Lookups,
+    behind,
+    change_counts,
+    has_cause,
+    same_answer,
+    was_not_compared,
+)
+from agent_eval_scoring.core.text import shorten
 
 _REFUSED = re.compile(r"[(]HTTP 40[13][)]")
 _NO_LOGIN = re.compile(r"default credentials|DefaultCredentialsError|Google credentials", re.IGNORECASE)
@@ -29,8 +39,15 @@ _QUOTA = re.compile(
 )
 """What providers say of a quota that is used up, or of credit that is. Words alone don't change the verdict."""
 _LONGEST_HINT = 160
+_LONGEST_ANSWER = 80
 _OUTAGE = "provider-unavailable"
 _OUTAGES = frozenset({_OUTAGE, "judge-unavailable", "simulator-unavailable"})
+_LIMITS = frozenset({"raise-run-timeout", "raise-budget"})
+_ENDED = {"run-timeout": "run-timeout", "budget": "max-cost"}
+"""The limits that end runs, by the kind of the runs' error."""
+_NO_ACCESS = "actions: read"
+_OTHER_VERSION = re.compile(r"same version|scoring version")
+"""How the reason why the base branch's results can't be read or compared names what to do about it."""
 _NO_KEY = frozenset({WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"})
 _OF_THE_CASE = frozenset(
     {
@@ -74,7 +91,7 @@ _ACTORS: Mapping[Actor, frozenset[str]] = {
         {
             *("give-dependabot-key", "give-key", "give-working-key", "give-login", "give-credentials", "raise-quota"),
             *("raise-run-timeout", "raise-budget", "fix-judge-model", "fix-simulator-model", "drop-policy"),
-            *("record-base-answers", "run-with-model"),
+            *("record-base-answers", "run-with-model", "raise-limit", "let-compare", "then-again"),
         }
     ),
     "": frozenset({"nothing", "nothing-compared", "nothing-shown", "flaky", "merge-decides", "not-caused-here"}),
@@ -105,7 +122,8 @@ def can_accept(found: Lookups) -> bool:
     failing = [*found.groups.worse, *found.groups.failed]
     # What an agent does without some of its tools is no new expectation.
     lacking = {case.case_id for case in failing if any(run.lost_toolsets for run in case.runs)}
-    return any(case.failed and not has_cause(case) and case.case_id not in lacking for case in failing)
+    acceptable = (case.failed and not has_cause(case) and case.case_id not in lacking for case in failing)
+    return any(acceptable) and not same_answer(failing)
 
 
 def again_helps(found: Lookups) -> bool:
@@ -145,17 +163,24 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
         yield from _about_unjudged(found)
     elif "facts-open" in reasons:
         is_unrecorded = reasons["facts-open"].data.get("phrase") == "facts-not-recorded"
-        yield Reason.of("record-base-answers") if is_unrecorded else Reason.of("compare-answers", remedy="limit")
+        yield from [Reason.of("record-base-answers")] if is_unrecorded else _more_runs(report, "limit")
     elif "recorded-answers" in reasons:
         yield Reason.of("record-answers")
     elif "thin-base" in reasons:
         yield Reason.of("run-base-more")
     elif report.decision is not None and report.decision.is_inconclusive and _OUTAGE not in reasons:
         lacks = {case.lacks for case in report.decision.cases if case.word == "suspicious"}
-        yield Reason.of("compare-answers", remedy="limit" if "limit" in lacks else "again")
+        yield from _more_runs(report, "limit" if "limit" in lacks else "again")
     else:
         codes = [code for reason in report.reasons if (code := behind(reason)["code"])]
         yield Reason.of(_REMEDIES.get(codes[0], "run-again") if codes else "run-again")
+
+
+def _more_runs(report: RunReport, remedy: Literal["limit", "again"]) -> Iterator[Reason]:
+    yield Reason.of("compare-answers", remedy=remedy)
+    if remedy == "limit":
+        ended = (run.error.kind for case in report.every_case for run in case.runs if run.error is not None)
+        yield Reason.of("raise-limit", kind=next((_ENDED[kind] for kind in ended if kind in _ENDED), "max-extra-runs"))
 
 
 def _about_unjudged(found: Lookups) -> Iterator[Reason]:
@@ -171,6 +196,8 @@ def _about_unjudged(found: Lookups) -> Iterator[Reason]:
     if tapes:
         yield from _record_again(report, max(tapes, key=codes.count), sum(counts[code] for code in tapes))
     yield from (Reason.of(remedy) for remedy in remedies if remedy)
+    if not _LIMITS.isdisjoint(remedies):
+        yield Reason.of("then-again", count=sum(counts[code] for code in _OUTAGES))
     if not tapes and not any(remedies):
         yield Reason.of("run-again")
     if report.is_for_merge and any(cause.kind == common and cause.by_provider for cause in errors):
@@ -217,14 +244,28 @@ def _failed(found: Lookups) -> Iterator[Reason]:
             step.data["hint"] = dead.advice
         yield step
         return
+    if (why := _why_not_compared(report)) and failing:
+        yield Reason.of("let-compare", kind=why)
     look = _look(found, failing)
     yield look
     if others := _unexplained(report, failing):
         yield Reason.of("look-at-others", cases=[others[0].case_id], count=len(others))
     if can_accept(found):
         yield Reason.of("accept-answers")
+    elif look.data.get("got"):
+        yield Reason.of("fix-agent")
     elif failing and look.code != "find-tools":
         yield Reason.of("fix-failure")
+
+
+def _why_not_compared(report: RunReport) -> str:
+    """What the owner of the CI can do about missing results of the base branch; "" for nothing."""
+    if report.baseline is None or not was_not_compared(report):
+        return ""
+    message = report.baseline.message
+    if report.baseline.status == "fetch-failed":
+        return "permission" if _NO_ACCESS in message else "fetch-failed"
+    return "version" if report.baseline.status == "incompatible" and _OTHER_VERSION.search(message) else ""
 
 
 def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
@@ -244,7 +285,8 @@ def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
         # The cause of the first case may be easier to see in another one: texts show its example.
         shown = next((cause.example.case_id for cause in _causes(report, failing[:1])), "")
         example = next((case for case in failing if case.case_id == shown), failing[0])
-        return Reason.of("look-at-case", cases=[example.case_id], total=len(failing))
+        same = shorten(same_answer(failing), _LONGEST_ANSWER)
+        return Reason.of("look-at-case", cases=[example.case_id], total=len(failing), got=same)
     if still := found.groups.still:
         return _repair_on_base(still)
     return Reason.of("read-reasons" if len(report.reasons) > 1 else "read-headline")
@@ -306,6 +348,6 @@ def _passed(found: Lookups) -> Iterator[Reason]:
         failed = report.baseline is not None and report.baseline.status == "fetch-failed"
         yield Reason.of("nothing-compared" if failed else "nothing")
         if groups.flaky:
-            yield Reason.of("flaky", count=len(groups.flaky))
+            yield Reason.of("flaky", count=len(groups.flaky), cases=[case.case_id for case in groups.flaky[:2]])
         if groups.still and report.is_for_merge:
             yield _repair_on_base(groups.still)

@@ -112,6 +112,8 @@ class Facts(TypedDict, total=False):
     """Reasons that one phrase joins."""
     beside: list[Reason]
     """Clauses of a headline, each in its own words."""
+    aside: list[Reason]
+    """Clauses of a headline about what does not block."""
     agent: str
     """Path."""
     crashed: int
@@ -127,7 +129,7 @@ class Facts(TypedDict, total=False):
     places: list[Any]
     """Lines of files: each a `Place` of results.json."""
     is_whole: bool
-    """Whether whole files were removed."""
+    """Whether whole files were removed, or whether all that failed ran live."""
     one_of: bool
     """Whether only one of the places has to matter."""
     more_errors: int

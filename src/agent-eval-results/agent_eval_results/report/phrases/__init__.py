@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import string
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Unpack
 
@@ -46,6 +46,7 @@ from agent_eval_results.report.phrases._causes import (
 )
 from agent_eval_results.report.phrases._headline import headline, headline_status, other_reasons
 from agent_eval_results.report.phrases._next import Step, ToRun, next_label, next_step, next_text, sentence
+from agent_eval_results.report.phrases._run import RAN_LIVE
 from agent_eval_results.report.phrases._significance import (
     case_details,
     case_difference,
@@ -114,6 +115,11 @@ def text(reason: Reason, base: str = NO_NAME) -> str:
     if "parts" in facts:
         facts["parts"] = [text(part, base) for part in facts["parts"]]
     return PHRASES[name](**{fact: value for fact, value in facts.items() if fact in _TAKES[name]})
+
+
+def live_notices(notices: Sequence[str]) -> list[str]:
+    """Why cases ran live (`not_replayed`), of all notices of a run."""
+    return [notice for notice in notices if RAN_LIVE in notice[:40]]
 
 
 def say(code: str, **facts: Unpack[Facts]) -> str:

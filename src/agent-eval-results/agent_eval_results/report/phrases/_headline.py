@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from agent_eval_results import Reason, RunReport
-from agent_eval_results.outcome import further_reasons
+from agent_eval_results.outcome import failing_ids, further_reasons
 from agent_eval_results.report.phrases._answers import changed_sentence
-from agent_eval_results.report.phrases._causes import cause_title
+from agent_eval_results.report.phrases._causes import cause_line, cause_title
 from agent_eval_results.report.phrases._words import VERDICTS, as_often, filled
 from agent_eval_results.report.views import one_line
 from agent_eval_results.report.views.digest import case_name
@@ -37,6 +37,7 @@ _COUNTED: Mapping[str, tuple[str, str]] = {
 _SIMPLE: Mapping[str, tuple[str, str]] = {
     "not-evaluated": ("could not be evaluated",) * 2,
     "not-run": ("did not run",) * 2,
+    "out-of-time": ("did not run before the time limit",) * 2,
     "quarantined": ("quarantined",) * 2,
     "no-model-key": ("had no model key that works",) * 2,
     "no-login": ("had no Google credentials",) * 2,
@@ -81,6 +82,8 @@ def headline(view: View, *, brief: bool = False) -> str:
     for clause in made.data.get("beside", ()):
         but = clause.code == "cases-gone" and view.report.passed
         sentence += f"{', but' if but else ';'} {say(clause)}"
+    if aside := made.data.get("aside"):
+        sentence += f". Not blocking: {', '.join(map(say, aside))}"
     return sentence
 
 
@@ -144,7 +147,7 @@ def _allowed(view: View, count: int, total: int, passed: int) -> str:
 def _by_looser_rules(view: View, count: int, total: int, base: str) -> str:
     if view.report.is_for_merge:
         some = f"{count:,} of {plural(total, 'case')} {'passes' if count == 1 else 'pass'}"
-        return f"{_lead(view.report)}: {some} only by its looser rules, which were accepted"
+        return f"{_lead(view.report)}: {some} only by this pull request's looser rules, which were accepted"
     would = f"{count:,} of {plural(total, 'case')} would fail by those of {base}"
     return f"Passed only by rules that are looser than those of {base}: {would}"
 
@@ -165,8 +168,11 @@ def _ended_early(kind: str) -> str:
     return f"{_ENDED_EARLY[kind]}, so the run ended early"
 
 
-def _passing(count: int, total: int, base: str, *, is_same: bool = False) -> str:
+def _passing(view: View, count: int, total: int, base: str, *, is_same: bool = False) -> str:
     some = f"{share(count, total, 'case')} pass"
+    flaky = view.groups.flaky
+    if flaky and all(view.judged_runs(case)[0] for case in flaky):
+        some += f", {len(flaky):,} {'passes' if len(flaky) == 1 else 'pass'} sometimes"
     passing = some if count < total else f"{every(total, 'case')} {'passes' if total == 1 else 'pass'}"
     return passing + f", as on {base}" * is_same
 
@@ -214,8 +220,19 @@ def _adjective(adjective: str, count: int) -> str:
 
 
 def _shared_causes(view: View, shared: Sequence[int], count: int, total: int, *, brief: bool) -> str:
-    """What failing cases share, e.g. `one cause: find_devices returns nothing`."""
-    title = cause_title([view.report.causes[number] for number in shared])
+    """What failing cases share: `one cause: find_devices returns nothing`; of several, how many each explains."""
+    causes = [view.report.causes[number] for number in shared]
+    title = cause_title(causes)
+    if len(causes) > 1:
+        if brief:
+            return f"{f'{count:,} of them' if count < total else 'each'} with one of {title.partition(':')[0]}"
+        left = set(failing_ids(view.groups))
+        shares = []
+        for cause in causes:
+            shares.append(f"{len(left.intersection(cause.cases)):,} as {cause_line(cause)}")
+            left.difference_update(cause.cases)
+        more = [f"and {len(shares) - 2:,} more causes"] if len(shares) > 3 else shares[2:]
+        return ", ".join([*shares[:2], *more])
     title = title.partition(":")[0] if brief else title
     return f"{count:,} of them with {title}" if count < total else f"{'all with ' * brief}{title}"
 
@@ -227,9 +244,12 @@ def _cases_gone(view: View, count: int, base: str, total: int = 0) -> str:
     return f"{count:,} of {base}'s {cases} {'is' if count == 1 else 'are'} gone"
 
 
-def _replayed(count: int, total: int) -> str:
+def _replayed(count: int, total: int, *, is_whole: bool = False) -> str:
     if count == total:
         return "replayed"
+    if is_whole:
+        live = "the failing case is the only one" if total - count == 1 else "the failing cases are the only ones"
+        return f"{live} that ran live, {count:,} {'was' if count == 1 else 'were'} replayed"
     return f"{count:,} of {plural(total, 'case')} {'was' if count == 1 else 'were'} replayed"
 
 

@@ -22,7 +22,7 @@ from agent_eval_scoring.core.text import first_line, listed, plural, shorten
 
 _MOST_PLACES = 3
 _MOST_FILES = 2
-_NAME = 200
+_NAME, _SHORT_NAME = 200, 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,21 +36,23 @@ Step = str | Reference | ToRun
 """A part of a sentence."""
 
 _AGAIN = ToRun(text="run the failed job again")
+_ASK = " (without write access, e.g. from a fork: ask a maintainer)"
+"""Who may not run a job again on GitHub, and on GitLab."""
+_SETTINGS = "(in the CI's configuration or agent-eval.toml)"
+_ACCEPT = "accept it: `agent-eval accept`, and commit the eval files"
 _PLAIN: Mapping[str, Sequence[Step]] = {
     "record-base-answers": ["compare with recorded answers: `baseline: rerun`, or results with recordings.jsonl.gz"],
-    "run-failed-job": [_AGAIN],
     "merge-decides": ["nothing in this part: `agent-eval merge` decides"],
     "approve-with-secrets": [
-        "read the diff, then ",
-        ToRun(text="approve the run with secrets"),
-        " (how: page “Forks” of the documentation). For the author: nothing",
+        "read the diff, then approve the run that has secrets. If none waits, set one up (docs/forks.md of agent-eval, "
+        "“Evals that need a key”). For the author: nothing",
     ],
     "give-dependabot-key": ["add the model key to Dependabot's secrets, then ", _AGAIN],
     "record-answers": ["record the answers again, or use `gate: thresholds`"],
     "run-base-more": ["run the base branch more often, then ", _AGAIN],
     "change-case": ["change the case or its criteria: another run would not score it"],
-    "raise-run-timeout": ["raise `run-timeout`"],
-    "raise-budget": ["raise the budget"],
+    "raise-run-timeout": [f"raise `run-timeout` {_SETTINGS}"],
+    "raise-budget": [f"raise the budget {_SETTINGS}"],
     "fix-judge-model": ["fix `judge-model` or its key"],
     "fix-simulator-model": ["fix the model of the simulated user or its key"],
     "record-judge": ["record the judge's replies again"],
@@ -61,10 +63,12 @@ _PLAIN: Mapping[str, Sequence[Step]] = {
     "read-reasons": ["see the reason below"],
     "read-headline": ["fix what the first line says"],
     "fix-failure": ["fix what fails"],
-    "accept-answers": [
-        "fix the agent or, if its new behaviour is right, accept it: `agent-eval accept`, and commit the eval files"
+    "fix-agent": ["fix the agent"],
+    "accept-answers": [f"fix the agent or, if its new behaviour is right, {_ACCEPT}"],
+    "check-answers": [
+        "see below whether the changed answers are meant. If they are: nothing. If not: fix the agent, and add a check "
+        "to the eval files that fails for them"
     ],
-    "check-answers": ["check that the changed answers are meant"],
     "look-before-merge": ["look at the cases below before you merge"],
     "nothing-shown": ["nothing has to be done, but this run does not show that the agent works"],
     "nothing-compared": ["nothing", ", but nothing was compared: see below"],
@@ -84,7 +88,7 @@ _ADDRESSEES: Mapping[Actor, str] = {
     "maintainer": "for a maintainer",
     "base-owner": "for the owner of {base}",
     "ci-owner": "for the owner of the CI",
-    "anyone": "for anyone",
+    "anyone": "for anyone with write access",
     "": "",
 }
 _RULES: Mapping[str, str] = {
@@ -123,7 +127,11 @@ def next_label(view: View) -> str:
 
 
 def _addressee(view: View, actor: Actor) -> str:
-    words = _ADDRESSEES[actor] if view.report.is_for_merge else ""
+    if view.report.origin is None:
+        return ""  # On somebody's own machine.
+    words = _ADDRESSEES[actor]
+    if actor == "author" and not view.report.is_for_merge:
+        words = "for the author of the commit"
     return words.replace("{base}", view.branch)
 
 
@@ -147,10 +155,33 @@ def _run_again(view: View) -> list[Step]:
     return [_AGAIN if view.report.is_for_merge else "run it again"]
 
 
+def _only_again(view: View) -> list[Step]:
+    return [*_run_again(view), *[_ASK] * view.report.is_for_merge]
+
+
 def _compare_answers(remedy: str) -> list[Step]:
-    limits = "raise the limit that ended its extra runs: `max-extra-runs`, `max-cost` or `run-timeout`"
-    again = limits if remedy == "limit" else ToRun(text="run the job again")
+    again = _ACCEPT if remedy == "limit" else ToRun(text="run the job again")
     return ["fix the agent if the new answer below is wrong. If it is right, ", again]
+
+
+def _raise_limit(kind: str) -> list[Step]:
+    return [f"or raise `{kind}`, so that more runs can decide"]
+
+
+def _then_again(count: int) -> list[Step]:
+    which = f"which also repeats the {'case' if count == 1 else f'{count:,} cases'} that a model's provider failed in"
+    return [f"then run again{f', {which}' if count else ''}"]
+
+
+_LET_COMPARE: Mapping[str, str] = {
+    "permission": "give the job the permission `actions: read`, and run it again, to compare with {}",
+    "fetch-failed": "let the job read the results of {}, which it could not (see below), and run it again",
+    "version": "use the same version of agent-eval on {} and here, and run again, to compare them",
+}
+
+
+def _let_compare(kind: str, base: str) -> list[Step]:
+    return [_LET_COMPARE[kind].format(base)]
 
 
 def _at(file: str | None, line: int | None) -> Step:
@@ -232,12 +263,14 @@ def _case(view: View, case_id: str) -> Reference:
     return Reference(text=shorten(case_name(case), _NAME), file=case.file, line=case.line, case_id=case_id)
 
 
-def _look_at_case(view: View, cases: Sequence[str], total: int) -> list[Step]:
+def _look_at_case(view: View, cases: Sequence[str], total: int, got: str = "") -> list[Step]:
+    if got:
+        return [f"all {total:,} failing cases answer “{one_line(got)}”: look at ", _case(view, cases[0]), " first"]
     return ["look at ", _case(view, cases[0]), *[" first"] * (total > 1)]
 
 
 def _look_at_others(view: View, cases: Sequence[str], count: int) -> list[Step]:
-    what = "which has no part in that" if count == 1 else f"the first of {count:,} cases that have no part in that"
+    what = "which fails for another reason" if count == 1 else f"the first of {count:,} that fail for another reason"
     return ["Then look at ", _case(view, cases[0]), f", {what}"]
 
 
@@ -271,12 +304,20 @@ def _check_removed(count: int, *, is_whole: bool, files: Sequence[str] = ()) -> 
     return [f"check that {what} {verb} removed on purpose. After the merge, {those}"]
 
 
-def _flaky(count: int, base: str) -> list[Step]:
-    return [f"{plural(count, 'case')} failed in some runs, {as_often(base)}"]
+def _flaky(view: View, count: int, base: str, cases: Sequence[str] = ()) -> list[Step]:
+    shown = []
+    for case_id in cases if count <= len(cases) else ():
+        name, runs = shorten(one_line(case_name(view.cases[case_id])), _SHORT_NAME), view.runs.get(case_id)
+        passed, judged = view.judged_runs(view.cases[case_id])
+        there = f", on {base} in {runs.base_passed:,} of {runs.base_runs:,}" if runs is not None else ""
+        shown.append(f"{name} passed in {passed:,} of {plural(judged, 'run')}{there}")
+    numbers = f" ({'; '.join(shown)})" if shown else ""
+    return [f"{plural(count, 'case')} failed in some runs, {as_often(base)}{numbers}"]
 
 
 _SENTENCES: Mapping[str, Callable[..., Sequence[Step]]] = {
-    "run-again": _run_again,
+    "run-again": _only_again,
+    "run-failed-job": lambda view: [_AGAIN, *[_ASK] * view.report.is_for_merge],
     "fix-problem": _fix_problem,
     "fix-error": _fix_error,
     "follow-hint": _follow_hint,
@@ -291,6 +332,9 @@ _SENTENCES: Mapping[str, Callable[..., Sequence[Step]]] = {
     "look-at-others": _look_at_others,
     "repair-on-base": _repair_on_base,
     "compare-answers": _compare_answers,
+    "raise-limit": _raise_limit,
+    "then-again": _then_again,
+    "let-compare": _let_compare,
     "look-at-suspected": _look_at_suspected,
     "undo-looser-rules": _undo_looser_rules,
     "check-removed": _check_removed,

@@ -68,9 +68,12 @@ def answered_by_hand(count: int, cases: Sequence[str]) -> str:
     return f"{plural(count, 'tool call')} in {where} answered by hand: no tool ran"
 
 
+RAN_LIVE = " ran live ("
+
+
 def not_replayed(cases: Sequence[str], message: str = "") -> str:
     why = f": {message}" if message else ", for other reasons"
-    return f"{plural(len(cases), 'case')} ran live ({listed(cases, MOST_NAMES)}){why}"
+    return f"{plural(len(cases), 'case')}{RAN_LIVE}{listed(cases, MOST_NAMES)}){why}"
 
 
 def tapes_old(cases: Sequence[str], days: int) -> str:

@@ -13,8 +13,7 @@ MOST_NAMES = 3
 Words = TypeVar("Words")
 
 REMEDIES: Mapping[NoMoreRuns, str] = {
-    "limit": "More runs may decide it, but no more could be made: raise `max-extra-runs`, `max-cost` or `run-timeout`, "
-    "or start the job again",
+    "limit": "More runs may decide it, but a limit on runs, cost or time was reached",
     "outage": "Its fresh runs have no result, since a service that they need failed: start the job again",
     "recorded": "A recorded answer can't be run again: record the answers again, or use `gate: thresholds`",
     "thresholds": "Nothing is run again, since the thresholds decide",
@@ -88,7 +87,7 @@ def evidence(numbers: Numbers, base: str) -> str:
 
 def as_often(branch: str) -> str:
     """Of cases that fail now and then on both sides."""
-    return f"about as often as on {branch}"
+    return f"not clearly more often than on {branch}"
 
 
 def names(numbers: Sequence[Numbers], count: int, base: str) -> str:

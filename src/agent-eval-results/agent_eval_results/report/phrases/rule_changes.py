@@ -50,7 +50,11 @@ def _rows(rules: RuleChangesReport) -> Iterator[RuleRow]:
         left = gone.base - gone.removed
         # If no case is left, the file may be gone as well, so it is not linked.
         what, file = ("cases removed", gone.file) if left else (f"cases removed: {gone.file}", None)
-        yield RuleRow(what=what, file=file, base=str(gone.base), head=str(left), effect="would run")
+        yield RuleRow(what=what, file=file, base=str(gone.base), head=str(left), effect=_would_run(gone.removed))
+
+
+def _would_run(count: int) -> str:
+    return f"{plural(count, 'case')} would run"
 
 
 _WHAT = {

@@ -47,6 +47,7 @@ from agent_eval_results.report.phrases import (
     diff,
     headline,
     headline_status,
+    live_notices,
     next_label,
     next_step,
     other_reasons,
@@ -194,7 +195,7 @@ def comment_markdown(
         values |= {
             "headline": title,
             "headline_status": status,
-            "notices": report.notices[: min(detail.listed, 10)],
+            "notices": _notices(content)[: min(detail.listed, 10)],
             "shortened": shortened,
         }
         return template.render({**values, "next": "" if no_verdict else values["next"]})
@@ -234,7 +235,9 @@ def summary_markdown(
         values |= {
             "note": views.run_note(report),
             "low_turns": views.cases_with_low_turns(report),
-            "notices": [*report.notices, *coverage_lines(report)][: detail.listed],
+            "notices": [*(each for each in report.notices if each not in content.reasons), *coverage_lines(report)][
+                : detail.listed
+            ],
             "files": report.files[: min(detail.listed, 200)],
             "more_files": max(len(report.files) - min(detail.listed, 200), 0),
             "provenance": _provenance(report)[: min(detail.listed, 10)],
@@ -301,6 +304,7 @@ def content_of(report: RunReport) -> Content:
     view = views.view_of(report)
     groups = view.groups
     shared, left = shared_causes(report, [*groups.worse, *groups.failed], view.branch)
+    is_live = report.failed and any(not case.replayed for case in view.to_look_at())
     return Content(
         view=view,
         shared=shared,
@@ -308,9 +312,14 @@ def content_of(report: RunReport) -> Content:
         errors=[*views.causes(report, [case for case in left if views.has_cause(case)]), *view.errors],
         headline=headline(view),
         status=headline_status(report),
-        reasons=other_reasons(view),
+        reasons=[*other_reasons(view), *(live_notices(report.notices) if is_live else ())],
         next=next_step(view),
     )
+
+
+def _notices(content: Content) -> list[str]:
+    """The notices that are not among the reasons at the top."""
+    return [notice for notice in content.view.report.notices if notice not in content.reasons]
 
 
 def context(
@@ -357,6 +366,8 @@ def context(
         "log_text": _log_text,
         # What a provider needs, the text says at its top.
         "hints": not report.has_reason(NO_SECRETS),
+        "advised": next((step.data["hint"] for step in view.outcome.next if "hint" in step.data), ""),
+        "alike": _alike(view, alone),
         "table": alone[:rows],
         "examples": [
             example
@@ -388,6 +399,11 @@ def context(
         # The head commit of a pull request rather than GitHub's merge of it, which people don't know.
         "tested_commit": None if report.origin is None else report.origin.head_commit or report.origin.commit,
     }
+
+
+def _alike(view: views.View, cases: Sequence[CaseReport]) -> int:
+    """The number of cases in the table and after it if all differ in the same from what is expected; else 0."""
+    return len(cases) if len(cases) > 2 and len({case_difference(case, view) for case in cases}) == 1 else 0
 
 
 def _next(steps: Sequence[Step], links: views.Links) -> Markup:

@@ -21,7 +21,7 @@ from agent_eval_results import (
     TurnReport,
     reaches,
 )
-from agent_eval_results.outcome import log_of
+from agent_eval_results.outcome import compares_answers, log_of
 from agent_eval_results.report.views.numbers import score_text, threshold_text
 from agent_eval_scoring.core.text import first_line, plural, shorten, unbroken
 
@@ -233,11 +233,6 @@ def why_no_answer(turn: TurnReport) -> str:
     """The error that an event reported instead of an answer, in brackets; "" if there is none."""
     error = "" if turn.answer or not turn.steps else turn.steps[-1].error
     return f" ({first_line(error, _SIDE)})" if error else ""
-
-
-def compares_answers(metric: str) -> bool:
-    """Whether a metric compares the texts of answers (ADK's names)."""
-    return "response_match" in metric or metric == "response_evaluation_score"
 
 
 def _quoted(value: str) -> str:

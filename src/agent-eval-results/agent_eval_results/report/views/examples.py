@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from agent_eval_results import CaseReport, CauseReport, RunReport, StepReport, TurnReport
-from agent_eval_results.outcome import Cause, never_ran
+from agent_eval_results.outcome import Cause, compares_answers, never_ran
 from agent_eval_results.report.views.case import (
     NO_ANSWER,
     Remark,
     TurnView,
     case_view,
-    compares_answers,
     reason_lines,
     times,
     why_no_answer,
@@ -172,7 +171,9 @@ def _calls(turn: TurnReport, cause: CauseReport | None, branch: str, *, counts: 
         before = cause.data.expected if about_response and cause is not None and cause.base is not None else None
         for response in step.responses[:1] if about_response else failures[:1]:
             lead = f"on {branch}" if before else ""
-            yield Side(lead=lead, expected=shorten(before or "", _BASE), now_lead="returned", now=response, wrong=True)
+            # An error that no cause names may be the same on the base branch: no difference is known.
+            side = Side(lead=lead, expected=shorten(before or "", _BASE), now_lead="returned", now=response)
+            yield replace(side, wrong=about_response)
 
 
 def _tool(call: str | None) -> str:
