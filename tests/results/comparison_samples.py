@@ -552,8 +552,8 @@ def fork_without_key() -> Situation:
     no_secrets = Reason(code="no-secrets", data={"is_fork": True}, message=say("no-secrets", is_fork=True))
     sample = shop("inconclusive", not_evaluated(error, lines=1), prices(), reasons=[no_secrets, UNAVAILABLE])
     warning = (
-        "The fork's own run uploaded these results and could have changed them: the required check decides, not this "
-        "comment."
+        "These results were uploaded by the fork's own run, which could have changed them: the required check decides, "
+        "not this comment."
     )
     return Situation(report=sample.report, warnings=[warning])
 

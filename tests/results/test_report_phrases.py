@@ -316,6 +316,15 @@ def compared() -> Iterator[tuple[str, RunReport]]:
     dependabot = SITUATIONS["fork-without-key"]().report
     dependabot.reasons = [Reason.of("no-secrets", is_fork=False)]
     yield "dependabot", dependabot
+    late = SITUATIONS["too-few-runs"]().report
+    over = RunError(kind="run-timeout", owner="gate", message="The run took longer than run-timeout (60 s)")
+    late.confirmations = [case("good_morning", "errored", errors={0: over})]
+    yield "the time limit ended its extra runs", late
+    for message in ("GitHub answered 502.", "They are of scoring version 1, expected 2."):
+        unread = SITUATIONS["no-baseline" if "GitHub" in message else "incompatible"]().report
+        assert unread.baseline is not None
+        unread.baseline.message = message
+        yield f"nothing to compare with: {message}", unread
     recorded = SITUATIONS["too-few-runs"]().report
     recorded.reasons[0].code = "recorded-answers"
     yield "recorded answers", recorded

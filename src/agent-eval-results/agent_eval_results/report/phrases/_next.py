@@ -38,7 +38,7 @@ Step = str | Reference | ToRun
 _AGAIN = ToRun(text="run the failed job again")
 _ASK = " (without write access, e.g. from a fork: ask a maintainer)"
 """Who may not run a job again on GitHub, and on GitLab."""
-_SETTINGS = "(in the CI's configuration or agent-eval.toml)"
+_SETTINGS = " (in the CI's configuration or agent-eval.toml)"
 _ACCEPT = "accept it: `agent-eval accept`, and commit the eval files"
 _PLAIN: Mapping[str, Sequence[Step]] = {
     "record-base-answers": ["compare with recorded answers: `baseline: rerun`, or results with recordings.jsonl.gz"],
@@ -51,8 +51,6 @@ _PLAIN: Mapping[str, Sequence[Step]] = {
     "record-answers": ["record the answers again, or use `gate: thresholds`"],
     "run-base-more": ["run the base branch more often, then ", _AGAIN],
     "change-case": ["change the case or its criteria: another run would not score it"],
-    "raise-run-timeout": [f"raise `run-timeout` {_SETTINGS}"],
-    "raise-budget": [f"raise the budget {_SETTINGS}"],
     "fix-judge-model": ["fix `judge-model` or its key"],
     "fix-simulator-model": ["fix the model of the simulated user or its key"],
     "record-judge": ["record the judge's replies again"],
@@ -127,7 +125,8 @@ def next_label(view: View) -> str:
 
 
 def _addressee(view: View, actor: Actor) -> str:
-    if view.report.origin is None:
+    origin = view.report.origin
+    if not view.report.is_for_merge and (origin is None or not origin.run_url):
         return ""  # On somebody's own machine.
     words = _ADDRESSEES[actor]
     if actor == "author" and not view.report.is_for_merge:
@@ -333,6 +332,8 @@ _SENTENCES: Mapping[str, Callable[..., Sequence[Step]]] = {
     "repair-on-base": _repair_on_base,
     "compare-answers": _compare_answers,
     "raise-limit": _raise_limit,
+    "raise-run-timeout": lambda view: ["raise `run-timeout`" + _SETTINGS * view.report.is_for_merge],
+    "raise-budget": lambda view: ["raise the budget" + _SETTINGS * view.report.is_for_merge],
     "then-again": _then_again,
     "let-compare": _let_compare,
     "look-at-suspected": _look_at_suspected,
