@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -542,5 +543,6 @@ def test_outcome__every_code_of_headlines_and_steps_is_emitted_and_says_what_the
         view = view_of(made)
         outcome = RunOutcome.model_validate_json(outcome_in_words(view).model_dump_json())
         assert outcome.headline.message == headline(view)
-        assert ". ".join(step.message for step in outcome.next).lower() == next_text(next_step(view)).lower()
+        steps = re.sub(r"(?<=\. )for [\w ]+: ", "", next_text(next_step(view)).lower())  # Who does another step.
+        assert ". ".join(step.message for step in outcome.next).lower() == steps
         assert sum(outcome.standings.values()) == len(made.cases)
