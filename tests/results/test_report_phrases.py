@@ -317,6 +317,10 @@ def compared() -> Iterator[tuple[str, RunReport]]:
     dependabot = SITUATIONS["fork-without-key"]().report
     dependabot.reasons = [Reason.of("no-secrets", is_fork=False)]
     yield "dependabot", dependabot
+    of_suite = SITUATIONS["regression"]().report
+    assert of_suite.decision is not None
+    of_suite.decision.reasons = [DecisionReasonReport(code="suite-worse", message="x")]
+    yield "a suspected one has its share in what blocks", of_suite
     late = SITUATIONS["too-few-runs"]().report
     over = RunError(kind="run-timeout", owner="gate", message="The run took longer than run-timeout (60 s)")
     late.confirmations = [case("good_morning", "errored", errors={0: over})]

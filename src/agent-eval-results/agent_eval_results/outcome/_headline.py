@@ -88,7 +88,7 @@ def _decision(found: Lookups) -> Reason:
     if was_not_compared(report) and any(part.code == "fails" for part in parts):
         more.insert(0, Reason.of("not-compared"))  # They may fail there as well.
     if parts:
-        aside = _aside(parts, more) if report.failed else []
+        aside = _aside(report, parts, more) if report.failed else []
         parts = [part for part in [*parts, *more] if part not in aside]
         return Reason.of("by-cases", parts=parts, aside=[_alone(part) for part in aside])
     return Reason.of("by-reason", because=first, parts=more)
@@ -135,9 +135,12 @@ def _passed(found: Lookups) -> Reason:
     return Reason.of("by-cases", parts=[*news, passing], beside=notes)
 
 
-def _aside(parts: Sequence[Reason], more: Sequence[Reason]) -> list[Reason]:
+def _aside(report: RunReport, parts: Sequence[Reason], more: Sequence[Reason]) -> list[Reason]:
     """What does not block, beside what does; nothing if all parts are of that kind."""
-    aside = [part for part in [*parts, *more] if part.code in _QUIET and not part.data.get("is_joint")]
+    decided = report.decision.reasons if report.decision is not None else ()
+    # What is significant only together has its share in it.
+    quiet = _QUIET - ({"suspected"} if any(reason.code in _TOGETHER for reason in decided) else set())
+    aside = [part for part in [*parts, *more] if part.code in quiet]
     return aside if any(part not in aside for part in parts) else []
 
 

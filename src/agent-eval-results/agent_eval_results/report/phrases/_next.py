@@ -291,7 +291,7 @@ def _undo_looser_rules(view: View, count: int) -> list[Step]:
     }
     way = next((way for accepted, way in ways.items() if accepted in rules.accepted), "do not merge")
     these = "this case blocks" if count == 1 else f"these {count:,} cases block"
-    return [f"if the looser rules are not intended, {way}; by the rules of {base_name(rules)}, {these}"]
+    return [f"if the looser rules are not intended, {way} (by the rules of {base_name(rules)}, {these}); else nothing"]
 
 
 def _check_removed(count: int, *, is_whole: bool, files: Sequence[str] = ()) -> list[Step]:
