@@ -503,14 +503,6 @@ KNOWN = (
         f"{EVERY}, and 0 does not judge a part",
     ),
     Known(
-        "verdict",
-        dict.fromkeys(("console", "summary", "comment"), "inconclusive"),
-        "passed",
-        {**ADVISORY, "base": "no pull request", "beside": "an outage"},
-        {**ADVISORY, "base": "no pull request", "beside": "an outage", "policy": "only informs"},
-        "outside of a pull request, an advisory gate's headline begins with what another gate would say",
-    ),
-    Known(
         "regressions",
         {"page": "more", "outputs": "more"},
         "fewer",

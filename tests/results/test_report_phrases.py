@@ -30,7 +30,7 @@ from agent_eval_results.data.comparison import RuleChange
 from agent_eval_results.data.decision import DecisionReasonReport, DecisionReport
 from agent_eval_results.data.origin import CaseWord, Origin
 from agent_eval_results.data.outcome import RunOutcome
-from agent_eval_results.data.report import RunReport
+from agent_eval_results.data.report import ProblemReport, RunReport
 from agent_eval_results.report.phrases import (
     PHRASES,
     agent_change,
@@ -362,6 +362,16 @@ def with_reasons() -> Iterator[tuple[str, RunReport]]:
     unscored = report("inconclusive", [good("x")], reasons=[Reason(code="nothing-scored", message="No score")])
     yield "the reason is the headline", unscored
     yield "the headline says why it is green", unscored.changed(exit_code=0)
+    lost = Reason(code="provider-unavailable", message="1 case failed, and the base branch's runs have no result")
+    yield (
+        "green, and a failing case can't be compared",
+        report("inconclusive", [wrong_room(), good("x")], reasons=[lost]).changed(exit_code=0),
+    )
+    no_key = ProblemReport(
+        severity="error", code="judge-credentials-missing", message="There is no key", file="test_config.json", line=1
+    )
+    yield "no key for a judge", report("invalid", [], problems=[no_key])
+    yield "no key, and a mistake", report("invalid", [], problems=[no_key, no_key.changed(code="bad-json", line=7)])
 
 
 def test_headline__and_next_step_of_every_situation() -> None:

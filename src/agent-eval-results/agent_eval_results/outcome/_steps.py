@@ -49,6 +49,7 @@ _NO_ACCESS = "actions: read"
 _OTHER_VERSION = re.compile(r"same version|scoring version")
 """How the reason why the base branch's results can't be read or compared names what to do about it."""
 _NO_KEY = frozenset({WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"})
+_NO_KEY_AT_ALL = "judge-credentials-missing"
 _OF_THE_CASE = frozenset(
     {
         *("needs-reference", "no-reference-text", "no-facts", "needs-scenario", "persona-template-failed"),
@@ -139,6 +140,8 @@ def _fix_problems(report: RunReport) -> Reason:
     errors = [problem for problem in report.problems if problem.is_error]
     if not errors:
         return Reason.of("run-failed-job")
+    if all(problem.code == _NO_KEY_AT_ALL for problem in errors):
+        return Reason.of("give-key")
     # One with a file leads a reader to a line; the others are listed in the order of the report anyway.
     place = next((problem for problem in errors if problem.file), errors[0])
     return _at("fix-problem", place.file, place.line, more_errors=len(errors) - 1)

@@ -129,8 +129,8 @@ def _advised(view: View, parts: Sequence[str], result: str) -> str:
     """What a gate that is not advisory would have said about failing cases."""
     if view.report.is_for_merge:
         return f"{_lead(view.report)}, since `gate` is `advisory`: {', '.join(parts)}"
-    lead = {"failed": "Would fail"}.get(result, VERDICTS["inconclusive"].words)
-    return f"{lead}: {', '.join(parts)}; exit 0 because `gate` is `advisory`"
+    lead = "fail" if result == "failed" else "be inconclusive"
+    return f"Would {lead}: {', '.join(parts)}; exit 0 because `gate` is `advisory`"
 
 
 def _allowed(view: View, count: int, total: int, passed: int) -> str:
@@ -139,6 +139,11 @@ def _allowed(view: View, count: int, total: int, passed: int) -> str:
     sentence = f"{unscored} could not be evaluated"
     if not passed:
         sentence = f"nothing was evaluated, {unscored} ended with an error"
+    return _allowed_open(view, sentence)
+
+
+def _allowed_open(view: View, because: str) -> str:
+    sentence = _inside(because)
     if view.report.is_for_merge:
         return f"{VERDICTS['passed'].on_merge}, since `on-inconclusive` is `pass`: {sentence}"
     return f"{_lead(view.report)}: {sentence}; exit 0 because `on-inconclusive` is `pass`"
@@ -259,6 +264,7 @@ _CLAUSES: Mapping[str, Callable[..., str]] = {
     "by-reason": _by_reason,
     "advised": _advised,
     "allowed": _allowed,
+    "allowed-open": _allowed_open,
     "by-looser-rules": _by_looser_rules,
     "by-stricter-rules": _by_stricter_rules,
     "fails-by-their-rules": _fails_by_their_rules,
