@@ -385,6 +385,8 @@ def test_monorepo__validates_runs_compares_and_resumes(monorepo: Repository, tmp
     assert (fixed.code, failed(fixed)) == (0, [])
     compared = monorepo.gate("compare", str(fixed.output), str(first.output))
     assert "20 cases compared: 1 newly passing, 19 passing as before" in compared.out
+    itself = monorepo.gate("compare", str(first.output), f"{first.output}/.", code=2)
+    assert "would be compared with itself" in itself.err
 
     # A selection does not report the others as gone.
     some = monorepo.gate("run", "agent03", "agent04/*.test.json", python=False, output=tmp_path / "some")

@@ -237,6 +237,7 @@ def test_record_messages__file_standard_input_and_dry_run(repository: Repository
 
 REFUSED = [
     ("dice.json", "--say", "x"),
+    ("dice.txt",),
     ("../dice.evalset.json", "--say", "x"),
     ("link.evalset.json", "--say", "x"),
     ("broken.evalset.json", "--say", "x"),

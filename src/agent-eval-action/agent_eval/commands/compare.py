@@ -26,6 +26,9 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         io.log("agent-eval: compare takes two results: the newer run and the older one")
         return 2
     head = heads[0] if heads else Path(DEFAULT)
+    if head.resolve() == base.resolve():
+        io.log(f"agent-eval: {harmless(str(base))} would be compared with itself: name the newer run and the older one")
+        return 2
     try:
         report = compare_files(head, base)
     except UnreadableError as error:

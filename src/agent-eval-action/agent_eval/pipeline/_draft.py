@@ -5,7 +5,9 @@ A run drafts it while its agents start: building the models of a report takes lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import difflib
+from collections.abc import Collection, Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from agent_eval.gate.policy import Policy
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoices
+    from agent_eval_agents.tape_rules import ToolRule
     from agent_eval_results import FileReport, ProblemReport, RunReport, SelectionReport
     from agent_eval_scoring.evalset.models import CriterionConfig, LoadedFile
 
@@ -129,8 +132,17 @@ _ENDS = {"agent-crash", "agent-protocol", "deadline"}
 """Kinds of errors with which a run may end the process that it shares."""
 
 
-def misspelt_tools(report: RunReport) -> list[str]:
-    """A warning for each name in `tool_rules` that is almost a tool's."""
+_ALMOST = 0.8
+"""How similar names are of which one is a mistake for the other, from 0 to 1."""
+
+
+def misspelt_tools(report: RunReport, rules: Collection[ToolRule] = ()) -> list[str]:
+    """A warning for each name in `tool_rules` and `[[tool]]` that is almost a tool's.
+
+    Args:
+        report: With its cases, agents and coverage.
+        rules: The `[[tool]]` of agent-eval.toml. One that names no tool, and is near to none, may be a toolset's.
+    """
     from agent_eval_results.report.phrases import say
 
     cases: dict[tuple[str, str], list[str]] = {}
@@ -138,7 +150,15 @@ def misspelt_tools(report: RunReport) -> list[str]:
         for metric in case.metrics:
             for pair in metric.runs[0].details.get("misspelt", {}).items() if metric.runs else ():
                 cases.setdefault(pair, []).append(case.case_id)
-    return [say("tool-misspelt", wanted=name, got=near, cases=names) for (name, near), names in cases.items()]
+    warnings = [say("tool-misspelt", wanted=name, got=near, cases=names) for (name, near), names in cases.items()]
+    known = {name for each in report.coverage for name in (*each.tools, *each.called)}
+    known |= {tool.name for tree in report.agents for agent in tree.agents for tool in agent.tools}
+    for rule in rules:
+        if not any(fnmatchcase(name, rule.name) for name in known) and (
+            near := difflib.get_close_matches(rule.name, known, n=1, cutoff=_ALMOST)
+        ):
+            warnings.append(say("tool-rule-misspelt", wanted=rule.name, got=near[0], line=rule.line or 0))
+    return warnings
 
 
 def died_with_others(report: RunReport) -> list[str]:

@@ -259,7 +259,7 @@ async def _run(run: Run) -> Outcome:
         said = [reason.data.get("because") for reason in verdict.reasons]  # The first note of an advisory gate.
         worst = [text(note, branch) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
         report.warnings = worst + died_with_others(report)
-        report.warnings += [*toolset_warnings(report), *misspelt_tools(report)]
+        report.warnings += [*toolset_warnings(report), *misspelt_tools(report, settings.tool_rules)]
         if run.tapes is not None:
             adk = {path: agent.provenance.get("adk", "") for path, agent in checkout.agents.items()}
             run.remarks = [

@@ -247,8 +247,6 @@ def _failed(found: Lookups) -> Iterator[Reason]:
             step.data["hint"] = dead.advice
         yield step
         return
-    if (why := _why_not_compared(report)) and failing:
-        yield Reason.of("let-compare", kind=why)
     look = _look(found, failing)
     yield look
     if others := _unexplained(report, failing):
@@ -259,6 +257,9 @@ def _failed(found: Lookups) -> Iterator[Reason]:
         yield Reason.of("fix-agent")
     elif failing and look.code != "find-tools":
         yield Reason.of("fix-failure")
+    # Last: that a case fails is certain, and that it would be green with a comparison is not.
+    if (why := _why_not_compared(report)) and failing:
+        yield Reason.of("let-compare", kind=why)
 
 
 def _why_not_compared(report: RunReport) -> str:

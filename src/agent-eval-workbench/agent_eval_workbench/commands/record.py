@@ -98,6 +98,9 @@ class _Recorder:
         state = None if arguments.state is None else stored.read_state(arguments.state)
         if arguments.source is not None:
             return self._write(target, self._from_source(target, state))
+        is_chat = not arguments.say and arguments.messages is None
+        if is_chat and not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise error(_SOURCE, "A chat needs a terminal.", _WAYS)
         return self._ask(target, state)
 
     def _check_source(self) -> None:
@@ -116,8 +119,6 @@ class _Recorder:
             raise error(_SOURCE, f"{unused[0]} needs --from.", "Name what was recorded: `--from SOURCE`.")
         if arguments.source is not None and arguments.runs > 1:
             raise error(_SOURCE, "--runs is for conversations with the agent, not for --from.", "Leave it out.")
-        if not chosen and not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise error(_SOURCE, "A chat needs a terminal.", _WAYS)
 
     def _stored_request(self) -> stored.StoredRequest:
         arguments = self.arguments

@@ -137,6 +137,11 @@ def died_with_others(cases: Sequence[str], before: Sequence[str]) -> str:
     )
 
 
+def tool_rule_misspelt(wanted: str, got: str, line: int = 0) -> str:
+    where = f"agent-eval.toml:{line}" if line else "agent-eval.toml"
+    return f"{where}: the `[[tool]]` `{wanted}` holds for no tool that an agent has. Did you mean `{got}`?"
+
+
 def tool_misspelt(wanted: str, got: str, cases: Sequence[str]) -> str:
     where = f"{plural(len(cases), 'case')} ({listed(cases, MOST_NAMES)})"
     return f"tool_rules name `{wanted}`, which no agent seen in {where} has as a tool. Did you mean `{got}`?"
