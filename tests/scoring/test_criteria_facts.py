@@ -133,12 +133,16 @@ SAME = {
     "bytes": ("500 MB", "0.5 GB"),
     "dozens": ("24 people", "two dozen people"),
     "thousands, German": ("25.000 Euro", "fünfundzwanzigtausend Euro"),
-    "ordinal in words": ("on the 3rd floor", "on the third floor"),
     "hours of a day": ("von 9 bis 17 Uhr", "von 9:00 bis 17:00 Uhr"),
     "hours with a dash": ("open from 9 am to 5 pm", "open 9:00-17:00"),
-    "at two": ("at 2 PM", "at two in the afternoon"),
     "days, Korean": ("3일 걸립니다.", "사흘 걸립니다."),
     "not possible, Korean": ("예약은 불가능합니다.", "예약하실 수 없습니다."),
+    "two at a time": ("Take two in the morning, one at night.", "Take 2 tablets in the morning and 1 at night."),
+    "a day at an hour, French": ("Le 12 à 18h30.", "À 18h30, le 12."),
+    "no hours": ("Zimmer 12 bis 18 Uhr frei.", "Bis 18 Uhr ist Zimmer 12 frei."),
+    "half board": ("7 jours et demi-pension", "demi-pension, 7 jours"),
+    "half price, Chinese": ("前2小时半价", "半价:前2小时"),
+    "a country, Korean": ("불가리아 여행입니다.", "불가리아로 갑니다."),
     "not possible, Japanese": ("返金できません。", "返金いたしかねます。"),
 }
 OTHER = {
@@ -148,6 +152,16 @@ OTHER = {
     "an hour is another time": ("90 minutes", "an hour and twenty minutes", "90 minutes"),
     "an ordinal is no number": ("3 items", "in third place with 4 items", "3"),
     "a full hour is no number": ("3 tickets", "4 tickets for 15:00", "3"),
+    "a rate is no hour": ("park for 1 hour", "park for 3 hours, at 4 euros an hour", "1 hour"),
+    "a rate is no year": ("12 months to pay", "6 months, at 5% a year", "12 months"),
+    "a rate is no week": ("7 Tage", "14 Tage, eine Woche mehr", "7 Tage"),
+    "first is no floor": ("on the 1st floor", "First, take the lift to the 5th floor", "1st"),
+    "a part said again": (
+        "2 hours 30 minutes, boarding 30 minutes before", "2.5 hours, boarding 45 minutes before", "30 minutes"
+    ),
+    "none, and zero of something": (
+        "No incidents were reported.", "Incidents were reported: zero fixed, 5 open.", "No incidents were reported"
+    ),
     "hours that differ": ("von 9 bis 17 Uhr", "von 10 bis 17 Uhr", "9"),
     "thousands that differ": ("fünfundzwanzigtausend Euro", "35.000 Euro", "fünfundzwanzigtausend Euro"),
     "possible, Korean": ("예약은 불가능합니다.", "예약이 가능합니다.", "예약은 불가능합니다"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline.archive import recorded_lines, recordings_in
@@ -39,7 +39,7 @@ class MergeQueue(Feature):
     def before(self, run: Run) -> None:
         """Notes in the results of a queue what a push must have, too."""
         if run.context.ci.event.name == QUEUE_EVENT:
-            run.facts["conditions"] = _conditions(run.settings)
+            run.facts["conditions"] = _conditions(run.settings, run.context.environ)
 
     async def cases(self, run: Run, checkout: Checkout) -> Sequence[CaseReport] | None:
         """The cases of the queue's run."""
@@ -88,9 +88,10 @@ class MergeQueue(Feature):
         report.notices.append(say("queue-taken", message=self._taken.url))
 
 
-def _conditions(settings: Settings) -> str:
+def _conditions(settings: Settings, environ: Mapping[str, str]) -> str:
     """A hash of the settings that results depend on, and that neither their recordings nor their metrics name."""
     facts = (
+        environ.get("PYTHONPATH"),  # Of two modules of a name the first one counts.
         settings.turn_timeout,
         settings.case_timeout,
         settings.agent_setup,
@@ -113,7 +114,7 @@ def _cases(found: Queued, run: Run, checkout: Checkout) -> list[CaseReport] | st
     report, plan, rate = found.report, run.plan, run.settings.min_pass_rate
     if report.scoring_version != run.report.scoring_version or report.tool_version != run.report.tool_version:
         return f"another version of agent-eval made it ({harmless(report.tool_version)[:40]})"
-    if report.conditions != _conditions(run.settings):
+    if report.conditions != _conditions(run.settings, run.context.environ):
         return "settings differ: timeouts, agent-setup, agent-env, the judge's address, keys, or the policy"
     if (report.origin.uncommitted if report.origin is not None else []) != run.context.ci.origin.uncommitted:
         return "it tested files that are not those of the commit, and others than this run"

@@ -86,9 +86,11 @@ def times(text: str) -> Iterator[Fact]:
             readings = {hours, hours + 12}
         rest = f":{seconds}" if seconds and seconds != "00" else ""
         low = max(match.start() - _BEFORE, 0)
-        if (earlier := pattern("range_before").search(text[low : match.start()])) and int(earlier[1]) <= 24:
-            hour = int(earlier[1])  # from 9 to 5 pm, 9–17 Uhr: of either half of the day, since it isn't said
-            halves = {hour % 24, (hour + 12) % 24} if hour <= 12 else {hour % 24}
-            span = (low + earlier.start(1), low + earlier.end(1))
+        earlier = pattern("range_before").search(text[low : match.start()])
+        if earlier and (begins := int(earlier[1] or earlier[2])) <= 24:
+            # from 9 to 5 pm, 9–17 Uhr: of either half of the day, since it isn't said
+            halves = {begins % 24, (begins + 12) % 24} if begins <= 12 else {begins % 24}
+            group = 1 if earlier[1] else 2
+            span = (low + earlier.start(group), low + earlier.end(group))
             yield Fact.within("time", text, span, {f"{each:02}:00" for each in halves})
         yield Fact.within("time", text, match.span(), {f"{each % 24:02}:{minutes:02}{rest}" for each in readings})

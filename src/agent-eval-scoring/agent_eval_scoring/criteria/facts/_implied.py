@@ -1,8 +1,8 @@
 """What a text says without a fact of its own: it only serves to find what another text says.
 
-Quantities in parts (2 hours and 30 minutes are 150 minutes, 1 kg 500 g are 1.5 kg), one of a unit (an hour and a half),
-and ordinals in words (the third floor). Their values have a unit, so none of them stands for a bare number: 1 ticket is
-not found in "an hour".
+Quantities in parts (2 hours and 30 minutes are 150 minutes, 1 kg 500 g are 1.5 kg), also with one of a unit (an hour
+and 30 minutes, an hour and a half). "An hour" alone is none: it is a rate in "4 euros an hour". All values have a
+unit, so none stands for a bare number.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from decimal import Decimal
 from itertools import pairwise
 
 from agent_eval_scoring.criteria.facts._fact import Fact
-from agent_eval_scoring.criteria.facts._numbers import ORDINAL, number, spelled
-from agent_eval_scoring.criteria.facts._words import conversions, fold, ordinals, pattern, plain
+from agent_eval_scoring.criteria.facts._numbers import number, spelled
+from agent_eval_scoring.criteria.facts._words import conversions, pattern, plain
 
 
 def implied(text: str, facts: Sequence[Fact]) -> Iterator[tuple[Fact, Sequence[Fact]]]:
@@ -26,10 +26,9 @@ def implied(text: str, facts: Sequence[Fact]) -> Iterator[tuple[Fact, Sequence[F
     """
     legible = plain(text)
     ones = list(_ones(legible))
-    for fact in (*ones, *_ordinals(legible)):
-        yield fact, ()
+    yield from ((one, ()) for one, has_half in ones if has_half)
     parts: list[Fact] = []
-    for first, second in pairwise(sorted([*facts, *ones], key=lambda fact: fact.start)):
+    for first, second in pairwise(sorted([*facts, *(one for one, _ in ones)], key=lambda fact: fact.start)):
         parts = parts or [first]
         if _continues(legible, first, second):
             parts.append(second)
@@ -38,19 +37,14 @@ def implied(text: str, facts: Sequence[Fact]) -> Iterator[tuple[Fact, Sequence[F
             parts = []
 
 
-def _ones(text: str) -> Iterator[Fact]:
+def _ones(text: str) -> Iterator[tuple[Fact, bool]]:
+    """One of a unit, and whether a half is added to it."""
     found = [(match, Decimal("1.5")) for match in pattern("one_and_a_half").finditer(text)]
     found += [(match, Decimal(1)) for match in pattern("one_of").finditer(text)]
     for match, value in found:
         one = number(text, *match.span(), {value})
         if bases := _bases(one):
-            yield replace(one, values=frozenset(bases))
-
-
-def _ordinals(text: str) -> Iterator[Fact]:
-    for word in pattern("word").finditer(text):
-        if (value := ordinals().get(fold(word[0]))) is not None:
-            yield Fact.within("number", text, word.span(), {f"{value} {ORDINAL}"})
+            yield replace(one, values=frozenset(bases)), "1.5" in one.values
 
 
 def _continues(text: str, first: Fact, second: Fact) -> bool:

@@ -27,8 +27,6 @@ _PREFIX = re.compile("^[وبلف]?(?:ال)?(?=.)")
 _BEFORE = 12
 """Characters before a number in which its sign and currency are."""
 _MOST_SCALES = 4
-ORDINAL = "th"
-"""The unit of the value of an ordinal, beside its number."""
 _SUFFIXES = frozenset({"", "st", "nd", "rd", "th", "am", "pm", "x", "er", "h", "uhr"})
 
 
@@ -159,7 +157,6 @@ def number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool 
     before = text[low:start]
     currency = pattern("currency_before").search(before)
     units = unit_of(currency[1]) if currency else frozenset[str]()
-    ordinals = set[str]()
     if currency and units:
         start, before = low + currency.start(), before[: currency.start()]
     if percent := pattern("percent_before").search(before):
@@ -169,10 +166,10 @@ def number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool 
         half = pattern("half_before_unit").match(text, end)
         end = half.end() if half else end
         if ordinal := pattern("ordinal").match(text, end):
-            end, ordinals = ordinal.end(), {f"{spelled(value)} {ORDINAL}" for value in values}
+            end = ordinal.end()
         elif unit := unit_pattern().match(text, end):
             units, end = units or unit_of(unit[0]), unit.end()
-            if half := half or pattern("half_after_unit").match(text, end):
+            if half := half or (pattern("half_after_unit").match(text, end) if "d" not in units else None):
                 end = max(end, half.end())
         if half:
             values = {value + Decimal("0.5") for value in values}
@@ -184,7 +181,7 @@ def number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool 
     kind: Kind = "percent" if "%" in units else "amount" if is_money else "number"
     known = [conversions()[unit] for unit in units if unit in conversions()]
     converted = {f"{spelled(value * factor)} {base}" for value in values for factor, base in known}
-    return Fact.within(kind, text, (start, end), converted.union(ordinals, map(spelled, values)), units)
+    return Fact.within(kind, text, (start, end), converted.union(map(spelled, values)), units)
 
 
 def _scaled(text: str, end: int, values: set[Decimal]) -> tuple[set[Decimal], int]:

@@ -178,8 +178,12 @@ class _Index:
         return self.find(fact) is not None
 
     def in_other_parts(self, other: _Index) -> set[_Key]:
-        """The facts that the other text says as one, or in other parts: 2 hours and 30 minutes, if it says 2.5 h."""
-        return {_key(part) for together, parts in self._implied if other.has(together) for part in parts}
+        """The facts that the other text says as one, or in other parts: 2 hours and 30 minutes, if it says 2.5 h.
+
+        Facts are compared once however often they are said, so each mention must be such a part.
+        """
+        parts = {part for together, parts in self._implied if other.has(together) for part in parts}
+        return {_key(part) for part in parts} - {_key(fact) for fact in self.facts if fact not in parts}
 
 
 def _otherwise(fact: Fact, index: _Index, said: Words, texts: tuple[str, str], *, states: bool) -> set[str]:
