@@ -14,7 +14,7 @@ import pytest
 import report_samples
 from comparison_samples import SITUATIONS, but, cause, fine_cases, pull_request
 from golden_files import check
-from report_samples import case, crash, ended_by, good, metric, outage, report, wrong_room
+from report_samples import RESPONSE, case, crash, ended_by, good, metric, outage, report, wrong_room
 
 from agent_eval_results.data.causes import (
     AgentChange,
@@ -30,7 +30,7 @@ from agent_eval_results.data.comparison import RuleChange
 from agent_eval_results.data.decision import DecisionReasonReport, DecisionReport
 from agent_eval_results.data.origin import CaseWord, Origin
 from agent_eval_results.data.outcome import RunOutcome
-from agent_eval_results.data.report import ProblemReport, RunReport
+from agent_eval_results.data.report import CaseReport, ProblemReport, RunReport, TurnEvidence
 from agent_eval_results.report.phrases import (
     PHRASES,
     agent_change,
@@ -372,6 +372,40 @@ def with_reasons() -> Iterator[tuple[str, RunReport]]:
     )
     yield "no key for a judge", report("invalid", [], problems=[no_key])
     yield "no key, and a mistake", report("invalid", [], problems=[no_key, no_key.changed(code="bad-json", line=7)])
+
+
+def answered(*runs: str | None, expected: str, name: str = "x") -> CaseReport:
+    """A case whose failed runs gave these answers; None: one of a failed run that is not known."""
+    texts = {
+        n: [TurnEvidence(turn=0, expected=expected, actual=text)] for n, text in enumerate(runs) if text is not None
+    }
+    return case(name, "failed", metric(RESPONSE, *[0.0] * len(runs), threshold=0.8, evidence=texts), runs=len(runs))
+
+
+def test_next__the_answer_of_all_failing_cases_is_said_only_where_every_failed_run_gave_it() -> None:
+    sorry = [answered("Sorry", expected=text, name=text) for text in ("a", "b")]
+    again = answered("Hello", expected="c", name="c")
+    passes_once = answered("Sorry", "", expected="c", name="c")
+    passes_once.runs[1].status = passes_once.metrics[0].runs[1].status = "passed"
+    passes_once.metrics[0].runs[1].evidence = []
+    last = answered("Sorry", expected="c", name="c")
+    situations: Mapping[str, tuple[list[CaseReport], list[CaseReport], bool]] = {
+        "one failed run of each": ([*sorry, last], [], True),
+        "all failed runs say it": ([*sorry, answered("Sorry", "Sorry", expected="c")], [], True),
+        "a run passes": ([*sorry, passes_once], [], True),
+        "another failed run says something else": ([*sorry, answered("Sorry", "Hello", expected="c")], [], False),
+        "the answer of another failed run is not known": ([*sorry, answered("Sorry", None, expected="c")], [], False),
+        "an extra run says something else": ([*sorry, last], [again], False),
+        "blank answers": ([answered(" \n", expected=text, name=text) for text in "abc"], [], False),
+        "no answers": ([answered("", expected=text, name=text) for text in "abc"], [], False),
+        "the same is expected of all": ([answered("Yes", expected="no", name=text) for text in "abc"], [], False),
+        "two cases": (sorry, [], False),
+    }
+    for name, (cases, extra, is_said) in situations.items():
+        steps = view_of(report("failed", cases).changed(confirmations=extra)).outcome.next
+        assert bool(steps[0].data.get("got")) == is_said, name
+        # What all cases are answered with, whatever they expect, is no new expectation; any other answer may be one.
+        assert [step.code for step in steps] == ["look-at-case", "fix-agent" if is_said else "accept-answers"], name
 
 
 def test_headline__and_next_step_of_every_situation() -> None:

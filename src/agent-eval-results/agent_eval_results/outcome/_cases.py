@@ -143,26 +143,35 @@ def compares_answers(metric: str) -> bool:
     return "response_match" in metric or metric == "response_evaluation_score"
 
 
-def same_answer(cases: Sequence[CaseReport]) -> str:
-    """The answer that these cases have in common, three at least, where other answers are expected in some of them; ""
-    for none.
+def same_answer(report: RunReport, cases: Sequence[CaseReport]) -> str:
+    """The answer of every failed run of these cases, three at least, where other answers are expected in some of them;
+    "" for none, or where the answer of a failed run is not known.
     """
-    sides = [_answer_of(case) for case in cases]
-    expected, answers = {expected for expected, _ in sides}, {actual for _, actual in sides}
-    return answers.pop() if len(sides) > 2 and len(expected) > 1 and len(answers) == 1 else ""
+    sides = [
+        _sides_of([case, *(more for more in report.confirmations if more.case_id == case.case_id)]) for case in cases
+    ]
+    answers = {actual for pairs in sides for _, actual in pairs}
+    differ = len({frozenset(expected for expected, _ in pairs) for pairs in sides}) > 1
+    return answers.pop().strip() if len(cases) > 2 and all(sides) and differ and len(answers) == 1 else ""
 
 
-def _answer_of(case: CaseReport) -> tuple[str, str]:
-    """The expected and the actual answer that a criterion compared first and found to differ; empty without one."""
-    turns = (
-        turn
-        for metric in case.metrics
-        if compares_answers(metric.name)
-        for run in metric.runs
-        if run.failed
-        for turn in run.evidence
-    )
-    return next(((turn.expected, turn.actual) for turn in turns), ("", ""))
+def _sides_of(parts: Sequence[CaseReport]) -> set[tuple[str, str]]:
+    """What was expected and what was answered where a criterion found answers to differ, in all failed runs of a case;
+    empty if a failed run has no such answer.
+    """
+    pairs: set[tuple[str, str]] = set()
+    for part in parts:
+        scores = [
+            score for metric in part.metrics if compares_answers(metric.name) for score in metric.runs if score.failed
+        ]
+        for run in part.runs:
+            found = {
+                (turn.expected, turn.actual) for score in scores if score.run == run.run for turn in score.evidence
+            }
+            if run.failed and not found:
+                return set()
+            pairs |= found
+    return pairs
 
 
 def was_not_compared(report: RunReport) -> bool:

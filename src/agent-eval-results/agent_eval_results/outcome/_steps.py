@@ -124,7 +124,7 @@ def can_accept(found: Lookups) -> bool:
     # What an agent does without some of its tools is no new expectation.
     lacking = {case.case_id for case in failing if any(run.lost_toolsets for run in case.runs)}
     acceptable = (case.failed and not has_cause(case) and case.case_id not in lacking for case in failing)
-    return any(acceptable) and not same_answer(failing)
+    return any(acceptable) and not same_answer(found.report, failing)
 
 
 def again_helps(found: Lookups) -> bool:
@@ -289,7 +289,7 @@ def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
         # The cause of the first case may be easier to see in another one: texts show its example.
         shown = next((cause.example.case_id for cause in _causes(report, failing[:1])), "")
         example = next((case for case in failing if case.case_id == shown), failing[0])
-        same = shorten(same_answer(failing), _LONGEST_ANSWER)
+        same = shorten(same_answer(report, failing), _LONGEST_ANSWER)
         return Reason.of("look-at-case", cases=[example.case_id], total=len(failing), got=same)
     if still := found.groups.still:
         return _repair_on_base(still)
