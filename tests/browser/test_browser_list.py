@@ -173,6 +173,11 @@ def test_search__suggests_terms_of_the_page(visit: Visit, tmp_path: Path) -> Non
     assert not [term for term in terms() if "<b>" in term], "a quoted name can't be asked for"
     field.fill("blocking -st")
     assert terms()[:3] == [f"blocking -status:{status}" for status in ("passed", "failed", "errored")]
+    for text in ('tool:"turn ', '-tool:"turn'):
+        field.fill(f"blocking {text}")
+        assert terms() == [f'blocking {text.split("tool")[0]}tool:"turn off"'], "only what ends the quote"
+    field.fill('file:"my ')
+    assert terms() == [], "no file has such a name"
     field.fill("status:failed blocking")
     assert "status:failed blocking" not in terms()
     until_result(page, "1 of 3 cases")

@@ -107,14 +107,15 @@ const MOST_SUGGESTED = 40;
 const termsOfIndex = new WeakMap();
 
 /**
- * Queries that go on from a text: what stands before its last word stays.
+ * Queries that go on from a text: what stands before its last word stays. An open quote is closed.
  * @param {Index} index
  * @param {string} text
  * @returns {[string, string][]} Each with what its last term means.
  */
 function suggestions(index, text) {
   const tokens = tokensOf(text);
-  const last = /\s$/.test(text) || !tokens.length ? "" : /** @type {string} */ (tokens.pop());
+  const isOpen = text.split('"').length % 2 === 0; // a space in it ends no word
+  const last = (/\s$/.test(text) && !isOpen) || !tokens.length ? "" : /** @type {string} */ (tokens.pop());
   const minus = last.length > 1 && last.startsWith("-") ? "-" : "";
   const begun = last.slice(minus.length).toLowerCase();
   const fits = knownTerms(index).filter(([term]) => term.toLowerCase().includes(begun) && term.toLowerCase() !== begun && !tokens.includes(term));
