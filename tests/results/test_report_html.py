@@ -218,6 +218,25 @@ def parts(folder: Path) -> Iterator[tuple[str, object]]:
     yield "one crash of two cases", page_of(folder, crashed).index["causes"]
 
 
+def test_page__the_button_of_the_command_says_what_it_runs(tmp_path: Path) -> None:
+    files = [case(f"x{n}", "failed", file=f"evals/{n}.test.json") for n in range(31)]
+    many = [case(f"x{n}", "failed") for n in range(25)]
+    unnamed = case("a,b", "failed", file="evals/0.test.json")
+    good = case("good", "passed")
+    for cases, what in (
+        ([files[0], good], "it"),
+        ([*files[:3], good], "these 3"),
+        (files, "20 of these 31"),
+        ([*many[:20], good], "these 20"),
+        (many, "these 25"),
+        ([*many, good], "these 25 and all other cases of 1 file"),
+        ([unnamed, good.changed(file=unnamed.file)], "it and all other cases of 1 file"),
+        ([*many, good, *files[:29]], "44 of these 54 and all other cases of 1 file"),
+    ):
+        labels = [label for label, _ in page_of(tmp_path, report("failed", cases)).index["header"]["commands"]]
+        assert labels[0] == f"Copy the command that runs {what}"
+
+
 def test_page__parts_of_few_runs(tmp_path: Path) -> None:
     """UPDATE_GOLDEN=1 writes them."""
     page = []

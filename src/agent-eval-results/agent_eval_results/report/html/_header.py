@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent_eval_results import Origin, ProblemReport, RunReport
+from agent_eval_results import CaseReport, Origin, ProblemReport, RunReport
 from agent_eval_results.outcome import change_counts
 from agent_eval_results.report.html._packing import number, shown
 from agent_eval_results.report.html._source import Facts
 from agent_eval_results.report.phrases import ToRun, coverage_lines, headline, next_label, next_step, other_reasons
 from agent_eval_results.report.phrases.diff import no_baseline_reason
-from agent_eval_results.report.views import Links, Reference, bill, grouping, location, reproduce
+from agent_eval_results.report.views import Links, Reference, Reproduction, bill, grouping, location, reproduce
 from agent_eval_results.report.views.links import known_commit
 from agent_eval_results.report.views.numbers import cost_text
 from agent_eval_scoring.core.text import plural
@@ -104,10 +104,20 @@ def _commands(facts: Facts) -> Iterator[tuple[str, str]]:
     """What a reader may run next, each with the words of its button."""
     groups = facts.view.groups
     cases = [*groups.worse, *groups.failed, *groups.errored]
-    if cases and (command := reproduce(cases, facts.report.options).command):
-        yield f"Copy the command that runs {'it' if len(cases) == 1 else f'these {len(cases):,}'}", command
+    made = reproduce(cases, facts.report.options)
+    if made.command:
+        yield f"Copy the command that runs {_run_by(made, cases, facts.report)}", made.command
     if any(step.code == "accept-answers" for step in facts.view.outcome.next):
         yield "Copy agent-eval accept", "agent-eval accept"
+
+
+def _run_by(made: Reproduction, cases: Sequence[CaseReport], report: RunReport) -> str:
+    """Which cases a command runs that was made for these: maybe fewer of them, and others of their files."""
+    asked = "it" if len(cases) == 1 else f"these {len(cases):,}"
+    asked = f"{len(cases) - made.left_out:,} of {asked}" if made.left_out else asked
+    ids = {case.case_id for case in cases}
+    files = {case.file for case in report.cases if case.file in made.whole and case.case_id not in ids}
+    return f"{asked} and all other cases of {plural(len(files), 'file')}" if files else asked
 
 
 def _spent(facts: Facts) -> dict[str, Any]:

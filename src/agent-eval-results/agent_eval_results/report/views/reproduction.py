@@ -22,6 +22,8 @@ class Reproduction:
     """For a POSIX shell; "" if no case can be selected."""
     left_out: int = 0
     """Cases that the command does not run, because they can't be selected or are too many."""
+    whole: Sequence[str] = ()
+    """Files of which the command runs all cases, also those that were not asked for."""
 
 
 def reproduce(cases: Sequence[CaseReport], options: Mapping[str, str] | None = None) -> Reproduction:
@@ -35,6 +37,7 @@ def reproduce(cases: Sequence[CaseReport], options: Mapping[str, str] | None = N
     for case in cases:
         by_file.setdefault(case.file, []).append(case.eval_id)
     selectors: list[str] = []
+    whole: list[str] = []
     selected = 0
     for file, ids in by_file.items():
         selector = _selector(file, ids)
@@ -42,8 +45,10 @@ def reproduce(cases: Sequence[CaseReport], options: Mapping[str, str] | None = N
             continue
         selectors.append(shlex.quote(selector))
         selected += len(ids)
+        if selector in {file, f"./{file}"}:
+            whole.append(file)
     command = " ".join(["agent-eval run", *_flags(options or {}), *selectors]) if selected else ""
-    return Reproduction(command=command, left_out=len(cases) - selected)
+    return Reproduction(command=command, left_out=len(cases) - selected, whole=whole)
 
 
 REPEATED = ("agent", "config", "agent-python", "replay")
