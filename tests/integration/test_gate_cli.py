@@ -67,6 +67,20 @@ def test_run__invalid_files_and_settings_are_in_every_output(recorded: Repositor
         assert not (recorded.root / "agent-eval-results").exists(), "the files are where they were asked for"
 
 
+def test_run__what_adk_loads_is_scored_though_it_is_odd(recorded: Repository) -> None:
+    """An empty eval id, and an expected call without a name, which no call matches."""
+    recorded.evals("odd/a.test.json", {"": "hello", "call": "bye"})
+    odd = json.loads((recorded.root / "odd/a.test.json").read_text("utf-8"))
+    recorded.write({"answers.json": odd})
+    odd["eval_cases"][1]["conversation"][0]["intermediate_data"] = {"tool_uses": [{"args": {"city": "Bern"}}]}
+    criteria = {"response_match_score": 1.0, "tool_trajectory_avg_score": 1.0}
+    recorded.write({"odd/a.test.json": odd, "odd/test_config.json": {"criteria": criteria}})
+    done = recorded.gate("run", "odd", "--agent", "recorded:answers.json", python=False, code=1)
+    assert done.statuses == {"": "passed", "call": "failed"}
+    assert [(problem.code, problem.severity) for problem in done.report.problems] == [("invalid-value", "warning")] * 2
+    done.check_files()
+
+
 def test_settings__in_a_file_with_almost_their_name_are_missed_aloud(recorded: Repository) -> None:
     recorded.write({"agent_eval.toml": "num-runs = 3\n"})
     assert "[settings-file-misnamed]" in recorded.gate("validate", python=False, code=0).out

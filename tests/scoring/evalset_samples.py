@@ -221,10 +221,10 @@ BAD_EVAL_SETS: dict[str, Any] = {
     "set id null": {**eval_set(case()), "eval_set_id": None},
     "eval id a number": with_case(eval_id=7),
     "no eval id": with_case(eval_id=...),
-    "an empty eval id": with_case(eval_id=" "),
+    "an empty eval id is a warning": with_case(eval_id=" "),
     "cases by a name of other tools": {"eval_set_id": "x", "test_cases": [case()]},
     "a session that is a name": with_case(session_input="bot"),
-    "an expected call without a name": with_case(
+    "an expected call without a name is a warning": with_case(
         conversation=[{**TURN, "intermediate_data": {"tool_uses": [{"args": {"city": "Bern"}}]}}]
     ),
     "neither": with_case(conversation=...),

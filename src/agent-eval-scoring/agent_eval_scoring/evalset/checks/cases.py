@@ -32,7 +32,9 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
         first.setdefault(case.eval_id, index)
         if not case.eval_id.strip():
             hint = 'Write a name, e.g. "berlin": it selects the case, and identifies it in results and baselines.'
-            yield file.error("invalid-value", "`eval_id` is empty.", (*path, "eval_id"), hint)
+            yield file.warning(
+                "invalid-value", "`eval_id` is empty, so that nothing can select the case.", (*path, "eval_id"), hint
+            )
         if case.conversation == []:
             yield file.error(
                 "empty-conversation",
@@ -73,7 +75,7 @@ def _nameless_calls(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[
             if not call.name:
                 at = (*path, "conversation", number, "intermediate_data", "tool_uses", index)
                 message = "The expected call has no `name`, so no call of the agent can match it."
-                yield file.error("invalid-value", message, at, 'Add "name": "get_weather", the tool\'s name.')
+                yield file.warning("invalid-value", message, at, 'Add "name": "get_weather", the tool\'s name.')
 
 
 def _odd_messages(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
