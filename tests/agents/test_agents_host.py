@@ -281,7 +281,8 @@ def raised(message: str, *classes: str, status: int | None = None, origin: str =
 
 
 def loaded(message: str, kind: str, agent: Path = Path("/r/bot"), root: Path = Path("/r"), **more: Any) -> AgentFailure:
-    return failed_load(RemoteError("agent-import", message, {"type": kind, **more}), "the log", (), agent, root)
+    withheld = more.pop("withheld", ())
+    return failed_load(RemoteError("agent-import", message, {"type": kind, **more}), "the log", withheld, agent, root)
 
 
 def waited(
@@ -346,12 +347,11 @@ def failures() -> dict[str, AgentFailure]:
             )
             for name, is_auths in (("by google-auth", True), ("so it says", False))
         },
-        "no key, at import": loaded(NO_KEY, "ValueError", origin="model", classes=["builtins.ValueError"]),
+        "no key, at import": loaded(NO_KEY, "ValueError", lacks_key=True),
+        "no key, so it says": loaded(NO_KEY, "ValueError"),
+        "a key that is withheld, at import": loaded(NO_KEY, "ValueError", lacks_key=True, withheld=KEY),
         "no key of OpenAI, at import": loaded(
-            "The api_key client option must be set by OPENAI_API_KEY",
-            "OpenAIError",
-            origin="model",
-            classes=["openai.OpenAIError"],
+            "The api_key client option must be set by OPENAI_API_KEY", "OpenAIError", lacks_key=True
         ),
         "a class": loaded("`root_agent` of x.py is of type ModelMetaclass, not an ADK agent", "TypeError"),
         "a name": loaded("Node name 'a b' must be a valid Python identifier", "ValidationError"),

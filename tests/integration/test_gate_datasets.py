@@ -216,16 +216,37 @@ async def test_seeded_history__is_what_the_model_is_shown(version: str, tmp_path
     check("golden_gate/datasets/seeded.txt", "".join(f"{text_of(turn.final_response)}\n" for turn in turns))
 
 
-def test_run__a_function_or_an_import_that_has_no_model_key_is_inconclusive(repository: Repository) -> None:
-    """google-genai raises it before any request. Pull requests from forks have no secrets."""
+NO_KEYS = {"GOOGLE_API_KEY": "", "GEMINI_API_KEY": ""}
+CLIENT = "from google import genai; genai.Client()\n"
+"""google-genai raises without a key, before any request."""
+
+
+def test_run__a_client_without_a_key_in_code_that_runs_is_the_authors(repository: Repository) -> None:
+    """Who adds it to code that needed no key has broken it: `on-inconclusive` must not make that green."""
     repository.agent("cinema")
-    function = "def evaluate(instance):\n    from google import genai\n    genai.Client()\n"
+    function = f"def evaluate(instance):\n    {CLIENT}"
     of_agents_cli(repository, config=code("tone", function))
-    done = repository.gate("run", code=3)
+    done = repository.gate("run", "--on-inconclusive", "pass", environment=NO_KEYS, code=1)
     errors = [metric.runs[0].error for case in done.report.cases for metric in case.metrics if metric.name == "tone"]
-    assert {error and error.kind for error in errors} == {"custom-metric-provider"}
-    assert "GOOGLE_API_KEY" in str(errors) and "No API key was provided" in done.out
+    assert {error and error.kind for error in errors} == {"custom-metric-exception"}
     agent = repository.root / "cinema" / "agent.py"
-    agent.write_text(f"{agent.read_text('utf-8')}\n\nfrom google import genai\n\ngenai.Client()\n", "utf-8")
-    done = repository.gate("run", code=3)
+    callback = f"def prepare(callback_context):\n    {CLIENT}"
+    callback += "\nroot_agent.before_agent_callback = prepare\n"
+    agent.write_text(f"{agent.read_text('utf-8')}\n\n{callback}", "utf-8")
+    done = repository.gate("run", "--on-inconclusive", "pass", environment=NO_KEYS, code=1)
+    assert {run.error and run.error.kind for case in done.report.cases for run in case.runs} == {"agent-exception"}
+
+
+def test_run__a_client_without_a_key_at_import_is_nobodys_only_without_any_key(repository: Repository) -> None:
+    repository.agent("cinema")
+    of_agents_cli(repository, config=code("length", LENGTH))
+    agent = repository.root / "cinema" / "agent.py"
+    source = agent.read_text("utf-8")
+    agent.write_text(f"{source}\n\n{CLIENT}", "utf-8")
+    done = repository.gate("run", environment=NO_KEYS, code=3)
     assert "No API key was provided" in done.out and "GOOGLE_API_KEY" in done.out
+    done = repository.gate("run", "--on-inconclusive", "pass", environment={**NO_KEYS, "OPENAI_API_KEY": "x"}, code=1)
+    assert "No API key was provided" in done.out
+    repository.write({"openai/__init__.py": "", "openai/words.py": "raise ValueError('No API key was provided.')\n"})
+    agent.write_text(f"{source}\n\nimport openai.words\n", "utf-8")
+    assert "No API key was provided" in repository.gate("run", environment=NO_KEYS, code=1).out

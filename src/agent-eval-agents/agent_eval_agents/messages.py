@@ -146,6 +146,8 @@ class ErrorData(HostMessage):
     """The name that was probably meant."""
     no_login: bool = False
     """Whether google-auth found no credentials."""
+    lacks_key: bool = False
+    """Whether a provider's library had no key to make a client with, and no model's key is set."""
     call: ModelCallFacts | None = None
     """The model call that raised it, if known."""
     raised: Raised | None = None

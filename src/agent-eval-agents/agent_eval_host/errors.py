@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import traceback
@@ -96,9 +97,7 @@ def error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]
     while getattr(main, "exceptions", ()):  # an exception group
         main = main.exceptions[0]  # type: ignore[attr-defined]
     model_errors = {id(model_error) for model_error in turn.model_errors} if turn is not None else set()
-    of_models = (
-        cause for cause in causes(error) if id(cause) in model_errors or _is_api_error(cause) or _lacks_key(cause)
-    )
+    of_models = (cause for cause in causes(error) if id(cause) in model_errors or _is_api_error(cause))
     of_requests = turn.of_requests if turn is not None else {}
     culprit = next((cause for cause in of_models if id(cause) in of_requests or not _is_made_up(cause)), None)
     shown = main if culprit is None else culprit
@@ -113,15 +112,21 @@ def error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]
         "status": None if culprit is None else http_status(culprit) or _status_of(turn, culprit),
         "nearest": nearest_name(main),
         "no_login": _lacks_login(main),
+        "lacks_key": _lacks_key(main),
         "exit": _exit_code(main) if isinstance(main, SystemExit) else None,
         "call": turn.failed_call.facts() if culprit is not None and turn is not None and turn.failed_call else None,
     }
 
 
 def _lacks_key(error: BaseException) -> bool:
-    """Whether google-genai or OpenAI's library itself had no key to make a client with, before any request."""
-    of_library = re.search(r"/(?:google/genai|openai)/", _raised_in(error))
-    return of_library is not None and http_status(error) is None and _NO_KEY.search(text_of(error)) is not None
+    """Whether google-genai or OpenAI's library itself had no key to make a client with, and no key at all is set."""
+    of_openai = type(error).__module__.partition(".")[0] == "openai"
+    place = _raised_in(error)
+    if is_own(place) or not ("/openai/" in place if of_openai else "/google/genai/" in place):
+        return False
+    if not (of_openai or type(error) is ValueError) or _NO_KEY.search(text_of(error)) is None:
+        return False
+    return not any(value and name.endswith("_API_KEY") for name, value in os.environ.items())
 
 
 def _lacks_login(error: BaseException) -> bool:

@@ -42,7 +42,6 @@ _UNREACHABLE = (
 """Names of exception classes, including base classes, that mean "the provider was not reached" in the HTTP clients and
 SDKs that ADK uses (httpx, aiohttp, requests, openai, anthropic, litellm, google-auth)."""
 _KEY_MISSING = re.compile(r"api.?key|credentials?\b|DefaultCredentialsError", re.IGNORECASE)
-_NO_KEY_TYPES = {"ValueError", "DefaultCredentialsError", "OpenAIError"}
 _KEY_REFUSED = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID", re.IGNORECASE | re.DOTALL)
 _RETRIED = re.compile(r"\s*LiteLLM Retried: \d+ times")
 """What LiteLLM adds to errors, also where it has not repeated the call."""
@@ -236,7 +235,7 @@ def _provider_hint(message: str, data: ErrorData) -> str | None:
             return None
     elif any(name in _UNREACHABLE for name in classes):
         return "The provider could not be reached. Check the network, the proxy and the base URL variables of the job."
-    elif _KEY_MISSING.search(message) and _NO_KEY_TYPES & set(classes):
+    elif _KEY_MISSING.search(message) and ("ValueError" in classes or "DefaultCredentialsError" in classes):
         return KEY_HINT
     else:
         return None
@@ -365,9 +364,9 @@ def failed_load(
         message = f"The agent can't be imported: it calls sys.exit({code}) while it is imported."
     else:
         message = f"The agent can't be imported: {data.type or 'error'}: {essence(error.message)}"
-    lacks_key = data.origin == "model" and data.status is None and _provider_hint(error.message, data) == KEY_HINT
+    withheld_hint = missing_key_hint(withheld)
+    lacks_key = data.lacks_key and withheld_hint is None  # Otherwise the job has keys, for agents that load with them.
     if data.no_login or lacks_key:  # Agents of agents-cli call `google.auth.default()` there, others `genai.Client()`.
-        withheld_hint = missing_key_hint(withheld)
         hint = withheld_hint or (_with_variables(KEY_HINT, error.message) if lacks_key else _LOGIN_HINT)
         return AgentFailure(message, kind=FailureKind.PROVIDER, hint=hint, no_key=withheld_hint is None)
     return AgentFailure(
@@ -375,6 +374,7 @@ def failed_load(
         kind=FailureKind.IMPORT,
         traceback=data.traceback,
         log_tail=log_tail,
-        hint=_missing_variable(error, data, log_tail, withheld)
+        hint=(withheld_hint if data.lacks_key else None)
+        or _missing_variable(error, data, log_tail, withheld)
         or import_hint(data.type or "", error.message, data.traceback, agent, root, data.nearest),
     )
