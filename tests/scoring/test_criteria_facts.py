@@ -141,6 +141,7 @@ SAME = {
     "a day at an hour, French": ("Le 12 à 18h30.", "À 18h30, le 12."),
     "no hours": ("Zimmer 12 bis 18 Uhr frei.", "Bis 18 Uhr ist Zimmer 12 frei."),
     "half board": ("7 jours et demi-pension", "demi-pension, 7 jours"),
+    "half board, Spanish": ("2 semanas y media pensión", "media pensión y 2 semanas"),
     "half price, Chinese": ("前2小时半价", "半价:前2小时"),
     "a country, Korean": ("불가리아 여행입니다.", "불가리아로 갑니다."),
     "not possible, Japanese": ("返金できません。", "返金いたしかねます。"),
