@@ -56,7 +56,11 @@ POLICY = """
 [[policy]]
 metric = "response_match_score"
 threshold = 0.9
+[[tool]]
+name = "refund"
+answers = "case"
 """
+"""Answers by hand are tapes, which have remarks of their own."""
 
 
 def test_push__after_a_queue_s_run_that_does_not_fit__runs_everything_and_says_why(lab: Lab) -> None:

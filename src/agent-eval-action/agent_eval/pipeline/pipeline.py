@@ -262,7 +262,7 @@ async def _run(run: Run) -> Outcome:
         report.warnings += [*toolset_warnings(report), *misspelt_tools(report, settings.tool_rules)]
         if run.tapes is not None:
             adk = {path: agent.provenance.get("adk", "") for path, agent in checkout.agents.items()}
-            run.remarks = [
+            run.remarks += [  # Beside those of features, e.g. of a merge queue.
                 *replay_notices(report, run.tapes.ages, checkout.not_replayed, run.bill),
                 *run.tapes.notices(adk),
                 *run.tapes.write(adk, chosen_runs(report.cases)),

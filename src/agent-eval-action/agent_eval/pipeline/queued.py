@@ -19,7 +19,7 @@ from agent_eval.pipeline.features import Feature, Run, with_results_of
 from agent_eval_scoring.core.text import harmless
 
 if TYPE_CHECKING:
-    from agent_eval.gate.policy import Policy
+    from agent_eval.gate.policy import PolicyReader
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.runner import PlannedCase
     from agent_eval.settings import Settings
@@ -109,6 +109,7 @@ def _all_run_here(run: Run) -> bool:
 
 def _cases(found: Queued, run: Run, checkout: Checkout) -> list[CaseReport] | str:
     """The cases of the queue's run, whose recordings are copied; a clause why it can't be taken over."""
+    from agent_eval.gate.policy import PolicyReader
     from agent_eval_results import merge
 
     report, plan, rate = found.report, run.plan, run.settings.min_pass_rate
@@ -121,8 +122,9 @@ def _cases(found: Queued, run: Run, checkout: Checkout) -> list[CaseReport] | st
     by_id = {case.case_id: case for case in report.cases}
     if by_id.keys() != {planned.case_id for planned in plan.cases} or report.num_runs != plan.num_runs:
         return "it has run other cases, or has run them more or less often"
+    reader = PolicyReader(run.settings.policy)
     for planned in plan.cases:
-        if (why := _difference(planned, by_id[planned.case_id], plan.num_runs, run.settings.policy)) is not None:
+        if (why := _difference(planned, by_id[planned.case_id], plan.num_runs, reader)) is not None:
             return f"{planned.case_id}: {why}"
     checkout.note_replayed(())
     lines = dict(_lines(found))
@@ -158,7 +160,7 @@ def _lines(found: Queued) -> Iterator[tuple[str, tuple[bytes, Recording]]]:
         yield recording.run_id, (line, recording)
 
 
-def _difference(planned: PlannedCase, case: CaseReport, num_runs: int, policy: Policy) -> str | None:
+def _difference(planned: PlannedCase, case: CaseReport, num_runs: int, reader: PolicyReader) -> str | None:
     """What keeps the results of a case from being those that its runs would have now, as a clause."""
     if case.fingerprint != planned.content:
         return "the case differs"
@@ -169,13 +171,13 @@ def _difference(planned: PlannedCase, case: CaseReport, num_runs: int, policy: P
         return "its criteria differ"
     here = _placed(case, planned)
     for criterion in planned.criteria:
-        if not _is_measured_alike(criterion, planned, here, metrics[criterion.name], policy):
+        if not _is_measured_alike(criterion, planned, here, metrics[criterion.name], reader):
             return f"{criterion.name} is measured or judged otherwise (the base branch's rules, a key)"
     return None
 
 
 def _is_measured_alike(
-    criterion: Criterion, planned: PlannedCase, case: CaseReport, metric: MetricReport, policy: Policy
+    criterion: Criterion, planned: PlannedCase, case: CaseReport, metric: MetricReport, reader: PolicyReader
 ) -> bool:
     """Whether a metric has the scores that it would have here, and the threshold, as the policy has it."""
     from agent_eval.gate.regression.rescoring import by_policy
@@ -194,7 +196,7 @@ def _is_measured_alike(
             direction="lower" if direction == "lower" else "higher",
         ),
         case,
-        policy,
+        reader,
     )
     # A reference without facts has none here, either. For another reason, e.g. a missing key, a score may be here.
     open_ends = any(run.lacks_result and (run.reason is None or run.reason.code != NO_FACTS) for run in metric.runs)

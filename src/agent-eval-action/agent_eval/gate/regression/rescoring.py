@@ -53,9 +53,8 @@ def _judged(case: CaseReport, reader: PolicyReader, min_pass_rate: float) -> Cas
     return merged
 
 
-def by_policy(metric: MetricReport, case: CaseReport, policy: Policy) -> MetricReport:
+def by_policy(metric: MetricReport, case: CaseReport, reader: PolicyReader) -> MetricReport:
     """A metric of a case as the policy has it: its threshold, and whether it may fail the case."""
-    reader = PolicyReader(policy)
     return _metric(metric, reader.metric(metric.name, reader.of_case(case.file, case.eval_id)))
 
 
