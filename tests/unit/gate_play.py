@@ -119,7 +119,7 @@ class Played:
         blocking = f", blocked by {', '.join(verdict.blocking)}" * bool(verdict.blocking)
         lines = [f"{verdict.value} by {verdict.mode}, after {self.spent} extra runs{blocking}"]
         lines += [f"  because: {reason.message} <{reason.code}>" for reason in verdict.reasons]
-        lines += [f"  besides: {note.message} <{note.code}>" for note in verdict.notes]
+        lines += [f"  besides: {note.message} <{note.code}>" for note in (*verdict.warnings, *verdict.notes)]
         for decided in self.decision.cases if self.compared is not None else ():
             if decided.word != "unchanged":
                 needs = f"; {decided.would_decide}" * bool(decided.would_decide)
@@ -174,7 +174,8 @@ def play(story: Story) -> Played:
         compared=compared,
         base_outage=story.base_outage,
     )
-    for reason in (*verdict.reasons, *verdict.notes, *(compared.decision.reasons if compared is not None else ())):
+    decided_reasons = compared.decision.reasons if compared is not None else ()
+    for reason in (*verdict.reasons, *verdict.warnings, *verdict.notes, *decided_reasons):
         reason.message = text(reason, story.base_name)
     for decided in compared.decision.cases if compared is not None else ():
         numbers_in_words(decided, story.base_name)
@@ -189,6 +190,7 @@ def report_of(played: Played, *, on_inconclusive: Literal["fail", "pass"] = "fai
         reasons=list(verdict.reasons),
         gate=verdict.mode,
         blocking=list(verdict.blocking),
+        warnings=[text(warning, "main") for warning in verdict.warnings],
         notices=[text(note, "main") for note in verdict.notes],
         **facts,
     )

@@ -35,7 +35,6 @@ _OF_A_SERVICE = frozenset(
 """Codes of metrics whose model failed."""
 ONLY_COMPARED = "only-compared"
 """The code of the note about metrics without a threshold that could not be compared with the base branch."""
-QUARANTINED_BROKEN = "quarantined-broken"
 """The code of the note about quarantined cases that are broken now: it belongs at the top of every report."""
 
 
@@ -128,7 +127,7 @@ def evaluate(
     notes = [*([note] if note else []), *verdict.notes, *_informing(cases, blocks)]
     if compared is not None:
         broken = [case for case in cases if _broke_in_quarantine(case, compared)]
-        notes = [*_reason(QUARANTINED_BROKEN, broken), *notes]
+        verdict = replace(verdict, warnings=tuple(_reason("quarantined-broken", broken)))
     notes += quarantine_notes(cases)
     tested = compared.gathered.tested if compared is not None and by in {"regressions", "both"} else frozenset()
     alone = _only_compared(cases, blocks)

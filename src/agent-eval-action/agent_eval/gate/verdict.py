@@ -33,6 +33,8 @@ class Verdict:
     because of all cases together."""
     notes: tuple[results.Reason, ...] = ()
     """Failures that don't block, and why."""
+    warnings: tuple[results.Reason, ...] = ()
+    """Those of them that somebody has to look at."""
 
     @property
     def is_inconclusive(self) -> bool:

@@ -244,7 +244,6 @@ async def _run(run: Run) -> Outcome:
                     base_agents = base_checkout.agents
             await loading
         report = drafted()
-        from agent_eval.gate.evaluation import QUARANTINED_BROKEN
         from agent_eval.gate.stats import pass_rates
         from agent_eval_results import NOT_COMPARED
         from agent_eval_results.data.conversations import attach_conversations
@@ -257,8 +256,7 @@ async def _run(run: Run) -> Outcome:
         report.pass_rates = pass_rates(report.cases, report.num_runs)
         branch = branch_name(report)
         said = [reason.data.get("because") for reason in verdict.reasons]  # The first note of an advisory gate.
-        worst = [text(note, branch) for note in verdict.notes if note.code == QUARANTINED_BROKEN]
-        report.warnings = worst + died_with_others(report)
+        report.warnings = [*(text(warning, branch) for warning in verdict.warnings), *died_with_others(report)]
         report.warnings += [*toolset_warnings(report), *misspelt_tools(report, settings.tool_rules)]
         if run.tapes is not None:
             adk = {path: agent.provenance.get("adk", "") for path, agent in checkout.agents.items()}
@@ -271,7 +269,7 @@ async def _run(run: Run) -> Outcome:
         report.notices += [
             *pass_rates_notices(report.pass_rates),
             *(notice for feature in run.features for notice in feature.notices(run, report)),
-            *(text(note, branch) for note in verdict.notes if note.code != QUARANTINED_BROKEN and note not in said),
+            *(text(note, branch) for note in verdict.notes if note not in said),
         ]
         report.notices += [remark for remark in run.remarks if remark not in report.notices]
         if report.origin is not None and (changed := report.origin.uncommitted):

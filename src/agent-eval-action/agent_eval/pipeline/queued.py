@@ -182,7 +182,6 @@ def _is_measured_alike(
     """Whether a metric has the scores that it would have here, and the threshold, as the policy has it."""
     from agent_eval.gate.regression.rescoring import by_policy
     from agent_eval_agents.fingerprints import versioned
-    from agent_eval_results.data.merging import NO_FACTS
 
     identity = planned.identities.get(criterion.name)
     expected = identity.fingerprint if identity is not None else ""
@@ -198,7 +197,5 @@ def _is_measured_alike(
         case,
         reader,
     )
-    # A reference without facts has none here, either. For another reason, e.g. a missing key, a score may be here.
-    open_ends = any(run.lacks_result and (run.reason is None or run.reason.code != NO_FACTS) for run in metric.runs)
     alike = metric.fingerprint in measures and metric.threshold == here.threshold
-    return alike and metric.blocking == here.blocking and not open_ends
+    return alike and metric.blocking == here.blocking and not any(run.may_be_scored for run in metric.runs)

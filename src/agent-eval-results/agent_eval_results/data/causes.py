@@ -148,6 +148,11 @@ class CauseReport(ReportModel):
     called_before: bool = False
     """Whether `changed_here` names tools that only ran earlier in all of these cases."""
 
+    @property
+    def by_response(self) -> bool:
+        """Whether it is what a tool returned."""
+        return self.code in {"tool-error", "tool-empty", "tool-response"}
+
 
 class AgentChange(ReportModel):
     """One difference between the agent of the base branch and that of the head."""

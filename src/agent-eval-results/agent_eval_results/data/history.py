@@ -67,6 +67,12 @@ class CaseHistory(WireModel):
     scores: dict[str, str] = Field(default_factory=dict)
     """By index of the metric: a score per run, rounded down to 4 digits; `-` if there is none."""
 
+    def passed_in(self, record: int) -> bool | None:
+        """Whether all its runs passed in the run of the gate with this index; None if that is not known."""
+        pairs = zip(self.outcomes, self.records.split(), strict=True)
+        outcomes = {outcome for outcome, number in pairs if number == str(record)}
+        return None if not outcomes or UNKNOWN in outcomes else outcomes == {PASSED}
+
 
 class TrendRow(HistoryRecord):
     """The totals of one run of the base branch, as they were reported; they are never rescored."""

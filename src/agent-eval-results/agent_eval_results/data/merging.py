@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from agent_eval_results.data.report import (
+    NO_FACTS,
     CaseReport,
     CaseStatus,
     CaseUsageReport,
@@ -25,8 +26,6 @@ from agent_eval_scoring.core.recording import Recording, RunError
 
 WITHOUT_KEY = "without-key"
 """The code of criteria and cases that are skipped because there is no API key (`without-keys: deterministic-only`)."""
-NO_FACTS = "no-facts"
-"""The code of a criterion that has nothing to compare in a case, which its other criteria decide."""
 
 Direction = Literal["higher", "lower"]
 """Which side of a threshold passes."""

@@ -39,6 +39,8 @@ SCORING_VERSION = 1
 """Incremented whenever the same recording and config would get a different score."""
 
 
+NO_FACTS = "no-facts"
+"""The code of a criterion that has nothing to compare in a case, which its other criteria decide."""
 SHARD_MISSING = "shard-missing"
 """The kind of a run that belongs to a part without results, and the code of that reason for a verdict."""
 
@@ -140,6 +142,11 @@ class RunScore(OfARun, ReportModel):
     """Numbers behind an informational score, e.g. token counts."""
     error: RunError | None = Field(default=None, exclude_if=lambda value: value is None)
     """The failure of a custom metric, with its traceback."""
+
+    @property
+    def may_be_scored(self) -> bool:
+        """Whether it lacks a score that may be there another time, e.g. with a key; not for want of facts to expect."""
+        return self.lacks_result and (self.reason is None or self.reason.code != NO_FACTS)
 
     @property
     def judge(self) -> JudgeReport | None:

@@ -9,10 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from agent_eval_results import (
-    PASSED,
-    UNKNOWN,
     CaseComparison,
-    CaseHistory,
     CaseReport,
     HistoryRecord,
     HistoryReport,
@@ -376,26 +373,19 @@ def _listed(judges: Sequence[str]) -> str:
 
 def _on_same_cases(history: HistoryReport, before: TrendRow, after: TrendRow) -> str:
     """The pass rates on the cases that both runs have with the same content; "" if their outcomes are not kept."""
-    places = {_key(record): str(at) for at, record in enumerate(history.records)}
+    places = {_key(record): at for at, record in enumerate(history.records)}
     first, second = places.get(_key(before)), places.get(_key(after))
     if first is None or second is None:
         return ""
     pairs = [
         (passed_before, passed_after)
         for case in history.cases
-        if (passed_before := _passed(case, first)) is not None and (passed_after := _passed(case, second)) is not None
+        if (passed_before := case.passed_in(first)) is not None and (passed_after := case.passed_in(second)) is not None
     ]
     if not pairs:
         return ""
     rates = [percent_text(sum(side) / len(pairs)) for side in zip(*pairs, strict=True)]
     return f" On the {plural(len(pairs), 'case')} that both runs have, {rates[0]} passed before and {rates[1]} after."
-
-
-def _passed(case: CaseHistory, place: str) -> bool | None:
-    """Whether all runs of a case passed in a recorded run; None if that is not known."""
-    pairs = zip(case.outcomes, case.records.split(), strict=True)
-    outcomes = [outcome for outcome, record in pairs if record == place]
-    return None if not outcomes or UNKNOWN in outcomes else all(outcome == PASSED for outcome in outcomes)
 
 
 def _key(record: HistoryRecord) -> tuple[object, ...]:

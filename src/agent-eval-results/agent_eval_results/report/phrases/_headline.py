@@ -129,7 +129,7 @@ def _advised(view: View, parts: Sequence[str], result: str) -> str:
     """What a gate that is not advisory would have said about failing cases."""
     if view.report.is_for_merge:
         return f"{_lead(view.report)}, since `gate` is `advisory`: {', '.join(parts)}"
-    lead = "fail" if result == "failed" else "be inconclusive"
+    lead = {"failed": "fail"}.get(result, "be inconclusive")
     return f"Would {lead}: {', '.join(parts)}; exit 0 because `gate` is `advisory`"
 
 

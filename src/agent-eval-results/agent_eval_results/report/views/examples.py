@@ -36,7 +36,6 @@ _BY_KEY = ("tool_rules", "final_session_state")
 """Metrics whose findings are several, each about something else."""
 _ERROR = re.compile(r'\s*\{\s*"(?:error"|status": "error")', re.IGNORECASE)
 """How a tool's response begins that is an error (google-adk's convention)."""
-_RESPONSES = frozenset({"tool-error", "tool-empty", "tool-response"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +164,7 @@ def _calls(turn: TurnReport, cause: CauseReport | None, branch: str, *, counts: 
         if turn.expected_calls is None and not is_marked:
             continue  # As expected, or nothing is.
         failures = [response for response in step.responses if _ERROR.match(response)]
-        about_response = is_marked and cause is not None and cause.code in _RESPONSES
+        about_response = is_marked and cause is not None and cause.by_response
         differs = step.call != expected if expected is not None else met and turn.expected_calls is not None
         yield Side(expected=expected or "", now=step.call, wrong=not about_response and (is_marked or differs))
         before = cause.data.expected if about_response and cause is not None and cause.base is not None else None
