@@ -40,11 +40,12 @@ def implied(text: str, facts: Sequence[Fact]) -> Iterator[tuple[Fact, Sequence[F
 def _ones(text: str) -> Iterator[tuple[Fact, bool]]:
     """One of a unit, and whether a half is added to it."""
     found = [(match, Decimal("1.5")) for match in pattern("one_and_a_half").finditer(text)]
+    found += [(match, Decimal("0.5")) for match in pattern("half_of").finditer(text)]
     found += [(match, Decimal(1)) for match in pattern("one_of").finditer(text)]
     for match, value in found:
         one = number(text, *match.span(), {value})
         if bases := _bases(one):
-            yield replace(one, values=frozenset(bases)), "1.5" in one.values
+            yield replace(one, values=frozenset(bases)), "1" not in one.values
 
 
 def _continues(text: str, first: Fact, second: Fact) -> bool:

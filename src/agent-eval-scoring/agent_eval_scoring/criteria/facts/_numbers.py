@@ -50,6 +50,10 @@ def digits(text: str) -> Iterator[Fact]:
 
 _ONE = frozenset({"one", "eins"})
 _HALF = re.compile(r" and a half\b", re.IGNORECASE)
+_FRENCH = frozenset({"deux", "trois", "quatre", "cinq", "sept", "huit", "neuf"})
+_CENTS = frozenset({"cent", "cents"})
+"""Hundreds in French, behind its own numbers; else money."""
+_WITH_UNIT = re.compile("(.{3,30}?)((?:stund|tag|woch|monat|jahr|minut)ige?[mnrs]?)")
 _AND_A_HALF = re.compile("(.{2,30})einhalb|anderthalb")
 
 
@@ -63,6 +67,11 @@ def written(text: str) -> Iterator[Fact]:
         if joined and (whole := 1 if joined[1] in {"ein", None} else numbers().get(joined[1])):
             end = word.end()
             yield number(text, word.start(), end, {Decimal(whole) + Decimal("0.5")})
+            continue
+        joined = _WITH_UNIT.fullmatch(fold(word[0]))  # dreistündig
+        if joined and (count := numbers().get(joined[1])):
+            end = word.end()
+            yield number(text, word.start(), end - len(joined[2]), {Decimal(count)})
             continue
         value, after = _in_words(text, word)
         if value is None or (value == 0 and pattern("not_zero").search(text[max(after - _BEFORE, 0) : word.start()])):
@@ -90,8 +99,9 @@ def _in_words(text: str, first: re.Match[str]) -> tuple[int | None, int]:
     total = current = count = 0
     end, joins = first.end(), False
     word: re.Match[str] | None = first
+    key = ""
     while word is not None:
-        key = fold(word[0])
+        previous, key = key, fold(word[0])
         is_arabic, before, rest = key[0] >= "\u0600", joins, current % 100
         bare = _PREFIX.sub("", key) if is_arabic and not {key} & (numbers().keys() | scales().keys()) else key
         value, scale, joins = _single(bare), scales().get(bare), bare in folded("numbers", "and")
@@ -100,7 +110,7 @@ def _in_words(text: str, first: re.Match[str]) -> tuple[int | None, int]:
             value = 1
         if value is not None and _may_follow(current, rest, value, ones_first=before or bare != key or is_arabic):
             current += value
-        elif bare in folded("numbers", "hundred") and 0 < current < 10:
+        elif bare in folded("numbers", "hundred") and 0 < current < 10 and (previous in _FRENCH or bare not in _CENTS):
             current *= 100
         elif scale and is_arabic and (current or not count):
             total, current = total + scale * (current or 1), 0
@@ -163,6 +173,8 @@ def number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool 
         units, start = frozenset({"%"}), low + percent.start()
     if tail:
         values, end = _scaled(text, end, values)
+        if cent := pattern("cent").match(text, end):
+            values, end = {value / 100 for value in values}, cent.end()
         half = pattern("half_before_unit").match(text, end)
         end = half.end() if half else end
         if ordinal := pattern("ordinal").match(text, end):

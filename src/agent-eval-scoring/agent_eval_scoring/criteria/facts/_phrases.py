@@ -7,17 +7,20 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agent_eval_scoring.criteria.facts._fact import Fact
-from agent_eval_scoring.criteria.facts._words import fold, folded, listed, pattern, table
+from agent_eval_scoring.criteria.facts._words import fold, folded, listed, ordinals, pattern, table
 
 _BEFORE = 24
 _NEAR = 20
-_GERMAN = r"(?:(?<=\bam )|(?<=\bab )|(?<=\bbis )|(?<=\bvom )|(?<=\bzum )|(?<=\bde[mnr] ))"
+_GERMAN = r"(?:(?<=\bam )|(?<=\bab )|(?<=\bseit )|(?<=\bbis )|(?<=\bvom )|(?<=\bzum )|(?<=\bde[mnr] ))"
 """What stands before a date such as `5.6.`, and not before a version."""
 _OF_NUMBERS = frozenset({"up", "down"})
 """States that are said of numbers."""
 _PART = 4
 _NOT = "未不非无無미"
 """In front of a word they deny it."""
+_ORDINAL = re.compile("(\\d{1,2})(?:st|nd|rd|th) ([a-z]+)")
+_JOINED = re.compile("([A-Za-z]{1,4})-?(\\d+)")
+_APART = re.compile("(?<![A-Za-z])([A-Z]{1,4})[ -]?(\\d+)$")
 _SIGNS = {"+": r"\+", "−": "-"}
 _MOST_SENTENCES = 200
 _LEAST_ALIKE = 0.25
@@ -149,6 +152,22 @@ class Words:
         forms = "|".join(rf"{_GERMAN}0?{d}\.0?{m}\." + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}" * slashes for m, d in pairs)
         return bool(pairs) and re.search(rf"(?<![\d.,/-])(?:{forms})(?![\d/]|[.,-]\d)", self._text) is not None
 
+    def has_spaced(self, fact: Fact, reference: str) -> bool:
+        """Whether letters and number of a code stand together here and apart in the reference, or the reverse; or an
+        ordinal is written out: third for 3rd.
+        """
+        if ordinal := _ORDINAL.match(reference, fact.start):  # The 1st floor: "First, go up" is none.
+            said = re.finditer(rf"(\w+) {re.escape(fold(ordinal[2]))}(?!\w)", self._folded)
+            return any(ordinals().get(match[1]) == int(ordinal[1]) for match in said)
+        if fact.kind == "code":
+            parts = _JOINED.fullmatch(fact.text)
+        else:
+            parts = _APART.search(reference[max(fact.start - _PART - 1, 0) : fact.end])
+        if parts is None:
+            return False
+        form = rf"(?<![a-z0-9]){parts[1].lower()}[ -]?{parts[2]}(?![a-z0-9]|[.,]\d)"
+        return re.search(form, self._text) is not None
+
     @functools.cached_property
     def denies(self) -> bool:
         """Whether a word is there that may deny."""
@@ -182,6 +201,11 @@ def sentences(text: str) -> list[tuple[int, str]]:
         if len(found) == _MOST_SENTENCES:
             break
     return found
+
+
+def clauses(sentence: str) -> list[str]:
+    """The parts of a sentence between commas, and the like; the sentence, if it has none."""
+    return [each for each in pattern("joins_clauses").split(sentence) if each.strip()]
 
 
 @functools.cache

@@ -12,11 +12,12 @@ from agent_eval_scoring.criteria.facts._dates import dates, times
 from agent_eval_scoring.criteria.facts._fact import NUMBERS, Fact
 from agent_eval_scoring.criteria.facts._implied import implied
 from agent_eval_scoring.criteria.facts._numbers import digits, written
-from agent_eval_scoring.criteria.facts._phrases import Words, denial, names, nearest, sentences, states
+from agent_eval_scoring.criteria.facts._phrases import Words, clauses, denial, names, nearest, sentences, states
 from agent_eval_scoring.criteria.facts._tokens import addresses, codes, quotes
-from agent_eval_scoring.criteria.facts._words import plain
+from agent_eval_scoring.criteria.facts._words import pattern, plain
 from agent_eval_scoring.criteria.tokenize import words
 
+_BEFORE = 12
 MOST_FACTS = 2_000
 """Facts of a text that each reader reads."""
 
@@ -187,14 +188,15 @@ class _Index:
 
 
 def _otherwise(fact: Fact, index: _Index, said: Words, texts: tuple[str, str], *, states: bool) -> set[str]:
-    """What an answer says for a fact that it has in no form of its own: 27.8. for a date, and, with states, a share
-    with a minus where the other side's sentence says that it goes down: -3%, 3% less. Empty for nothing.
+    """What an answer says for a fact that it has in no form of its own: 27.8. for a date, TK1759 for TK 1759, third for
+    3rd, and, with states, an amount or a share with a minus where the other side's sentence says that it goes down by
+    it: -3%, 3% less. Empty for nothing.
     """
-    if fact.kind == "date":
-        return (
-            {part.lstrip("0") for value in fact.values for part in value.split("-")} if said.has_short(fact) else set()
-        )
-    if fact.kind != "percent" or not states:
+    if fact.kind == "date" and said.has_short(fact):
+        return {part.lstrip("0") for value in fact.values for part in value.split("-")}
+    if fact.kind in {"number", "code"} and said.has_spaced(fact, texts[0]):
+        return set(fact.values)
+    if fact.kind not in {"percent", "amount"} or not states:
         return set()
     turned = {value[1:] if value[0] == "-" else f"-{value}" for value in fact.values}
     other = index.find(replace(fact, values=frozenset(turned)))
@@ -206,7 +208,9 @@ def _otherwise(fact: Fact, index: _Index, said: Words, texts: tuple[str, str], *
 
 
 def _goes_down(text: str, fact: Fact) -> bool:
-    """Whether the sentence of a fact says that something goes down."""
+    """Whether the sentence of a fact says that something goes down by it, and not to it."""
+    if pattern("reached").search(text[max(fact.start - _BEFORE, 0) : fact.start]):
+        return False
     own = (said for start, said in sentences(text) if start <= fact.start < start + len(said))
     return any("down" in each.values for sentence in own for each in facts_of(sentence, states=True))
 
@@ -216,13 +220,17 @@ def _denials(reference: str, answer: str) -> Iterator[tuple[Fact, bool]]:
     similar. If no sentence denies: those of which the most similar sentence of the answer denies.
     """
     texts = [sentence for _, sentence in sentences(answer)]
-    split = [words(sentence) for sentence in texts]
-    own = [(start, sentence, denial(sentence) is not None) for start, sentence in sentences(reference)]
+    parts = [clause for sentence in texts for clause in clauses(sentence)]
+    split, split_parts = ([words(each) for each in either] for either in (texts, parts))
+    own = [(start, sentence, denial(sentence)) for start, sentence in sentences(reference)]
     any_denies = any(denies for *_, denies in own)
     for start, sentence, denies in own:
         at = nearest(words(sentence), split)
         if denies:
-            said = answer if at is None else texts[at]
-            yield _denial(start, sentence, "not"), denial(said) is not None or Words(plain(said)).denies
+            said = [answer if at is None else texts[at]]
+            # An answer in other words divides its sentences otherwise: what is denied may be one of its own.
+            clause = next(each for each in clauses(sentence) if denial(each))
+            said += [] if (part := nearest(words(clause), split_parts)) is None else [parts[part]]
+            yield _denial(start, sentence, "not"), any(denial(each) or Words(plain(each)).denies for each in said)
         elif not any_denies and at is not None and denial(texts[at], strict=True) is not None:
             yield _denial(start, sentence, "claimed"), False

@@ -34,6 +34,8 @@ def codes(text: str) -> Iterator[Fact]:
         value = "".join(character for character in match[0] if character.isalnum() or character == "+").lower()
         if sum(map(str.isdigit, value)) >= 8:
             yield Fact.within("code", text, match.span(), {value})
+    for match in pattern("versioned").finditer(text):  # As a number, 2.10 were 2.1.
+        yield Fact.within("code", text, match.span(), {match[1]})
     for match in pattern("token").finditer(text):
         token = match[0]
         if len(token) <= _LONGEST and _is_code(token):
