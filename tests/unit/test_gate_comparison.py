@@ -365,7 +365,8 @@ ONE, SCORED, ABC = base_of([A]), base_of([case("a", scores=[0.8])]), [case(name,
 RENAMED, BARE = case("z", "0", fingerprint="content of a"), A.model_copy(update={"metrics": []})
 BOTH = case("a", "0", metric="safety_v1")
 BOTH.metrics += A.metrics
-AS_A, AS_Z = (MoreEvidence(base=[case(name, "1", fingerprint="content of a")]) for name in "az")
+SWAPPED = [case("a", "1", fingerprint="content of b"), case("b", "1", fingerprint="content of a")]
+TODAY = MoreEvidence(base=[case("a", "111"), case("b", "0")])
 AGAIN = MoreEvidence(
     head=[case("a", scores=[0.8], first_run=1)], base=[case("a", scores=[0.92, 0.8], first_run=1, threshold=0.7)]
 )
@@ -382,9 +383,9 @@ GATHERED = {
     "errored": gathered([case("a", "p")], ONE),
     "nothing on the base": gathered([FAILED], base_of([])),
     "another version of scores": gathered([FAILED], ONE.model_copy(update={"scoring_version": 0})),
-    # Which name a fresh run of the base has depends on whose eval files it used.
-    "a renamed case, by its old name on the base": gathered([RENAMED], ONE, more=AS_A),
-    "a renamed case, by its new name on the base": gathered([RENAMED], ONE, more=AS_Z),
+    "a renamed case": gathered([RENAMED], ONE, more=MoreEvidence(base=[A])),
+    # Fresh runs have the name that the base branch has for their case.
+    "two cases that swapped their names": gathered(SWAPPED, base_of(ABC), more=TODAY),
     "extra runs": gathered([case("a", scores=[0.8])], ONE, entry("threshold = 0.9"), more=AGAIN),
     **{
         f"quarantined, {need} needed": gathered([case("a", scores=[0.6])], SCORED, HELD + entry(f"threshold = {need}"))

@@ -57,7 +57,7 @@ class MoreEvidence:
     rounds: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """The round of each of them, by case id and run number; where it is unknown, all are of one."""
     base: Sequence[results.CaseReport] = ()
-    """The same for today's extra runs of the base branch, with the case ids of either side."""
+    """The same for today's extra runs of the base branch, with the base branch's case ids."""
     before: Collection[str] = ()
     """Regressions of the pull request's previous push (`held_against`)."""
     earlier: Mapping[str, tuple[Series, ...]] = field(default_factory=dict)
@@ -181,7 +181,6 @@ def gather(
         if not head:
             continue
         there = rescored(base, pair.history, pair.rules)
-        ids = dict.fromkeys((case.case_id, pair.history.case_id))  # The same, unless the case was renamed.
         # A base that has just run is screened as the head is; stored runs are of another day.
         series_of = partial(
             _series,
@@ -190,7 +189,8 @@ def gather(
             + _runs(extra.get(case.case_id, ()), pair.rules, rounds=more.rounds),
             base=() if same_day else there,
             base_screen=there if same_day else (),
-            base_confirm=_runs([part for name in ids for part in base_extra.get(name, ())], pair.rules),
+            # By its name there: the head's may be another case's, where two have swapped their names.
+            base_confirm=_runs(base_extra.get(pair.history.case_id, ()), pair.rules),
         )
         metrics = {results.PASS: series_of(None, before=case.case_id in more.before)}
         own = {results.PASS: _rule(reader.metric(results.PASS, entries), None, reader.blocks(entries))}
