@@ -510,6 +510,14 @@ KNOWN = (
         {"case": "scores less", "gate": "thresholds"},
         "the headline says that there are none where one doesn't block, and counts apart what does not answer or start",
     ),
+    Known(
+        "suspected",
+        {"page": "more"},
+        "fewer",
+        {"case": "suspected, undecided", "policy": "only informs", "run": "on-inconclusive: pass"},
+        {"case": "suspected, undecided", "beside": "a regression", "policy": "only informs", "run": ENDS[1]},
+        "the headline counts those that the run would wait for, the page also one that only informs",
+    ),
 )
 
 
