@@ -231,7 +231,8 @@ class Tapes:
 
     def without_tapes(self) -> Tapes | None:
         """For runs whose tools run, except those that are answered by hand; None if none is."""
-        return dataclasses.replace(self, mode="live") if self.rules.any_by_hand else None
+        # Without what was read for the replay: a tape that can't be used would end the live run, too.
+        return dataclasses.replace(self, mode="live", _indexes={}) if self.rules.any_by_hand else None
 
     def in_plan(self, plan: Plan) -> tuple[Plan, list[Problem]]:
         """The plan with each case's tape in its fingerprints, and the problems of the tapes and of `depends`.
