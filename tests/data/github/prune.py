@@ -38,6 +38,11 @@ OPERATIONS = {
     f"{_REPO}/commits": ["get"],
     f"{_REPO}/git/commits/{{commit_sha}}": ["get"],
     f"{_REPO}/contents/{{path}}": ["get"],
+    f"{_REPO}/collaborators/{{username}}/permission": ["get"],
+    f"{_REPO}/actions/runs/{{run_id}}/rerun": ["post"],
+    f"{_REPO}/actions/workflows/{{workflow_id}}": ["get"],
+    f"{_REPO}/actions/workflows/{{workflow_id}}/dispatches": ["post"],
+    f"{_REPO}/statuses/{{sha}}": ["post"],
 }
 EVENTS: dict[str, list[str | None]] = {
     "pull_request": ["opened", "synchronize", "closed"],
@@ -45,6 +50,7 @@ EVENTS: dict[str, list[str | None]] = {
     "merge_group": ["checks_requested"],
     "workflow_run": ["completed"],
     "workflow_dispatch": [None],
+    "issue_comment": ["created"],
 }
 """Per event the `action`s; the first example of each is taken."""
 MAYBE_NULL = [

@@ -73,12 +73,17 @@ class Answers:
             result = re.fullmatch(pattern, below)
             if result:
                 parts = [unquote(part) for part in result.groups()]
-                return answer(*parts, asked) if method == "GET" else answer(*parts, json.loads(body), login)
+                return answer(*parts, asked) if method == "GET" else answer(*parts, json.loads(body or "{}"), login)
         return error(404, "Not Found")
 
     def _routes(self, method: str) -> dict[str, Callable[..., Answer]]:
         if method == "POST":
-            return {r"/issues/(\d+)/comments": self._create_comment}
+            return {
+                r"/issues/(\d+)/comments": self._create_comment,
+                r"/actions/runs/(\d+)/rerun": self._rerun,
+                r"/actions/workflows/([^/]+)/dispatches": self._dispatch,
+                r"/statuses/([^/]+)": self._status,
+            }
         if method == "PATCH":
             return {r"/issues/comments/(\d+)": self._update_comment}
         return {
@@ -88,6 +93,8 @@ class Answers:
             r"/pulls/(\d+)": self._pull,
             r"/actions/runs/(\d+)": self._run,
             r"/actions/workflows/([^/]+)/runs": self._runs,
+            r"/actions/workflows/([^/]+)": self._workflow,
+            r"/collaborators/([^/]+)/permission": self._role,
             r"/actions/runs/(\d+)/artifacts": self._artifacts,
             r"/actions/artifacts/(\d+)/([^/]+)": self._download,
             r"/compare/([^/]+)": self._compare,
@@ -180,6 +187,32 @@ class Answers:
         result = sorted((item for item in self._state.runs.values() if fits(item)), key=lambda item: -item.id)
         path = f"/actions/workflows/{workflow}/runs"
         return self._page(path, [self._shapes.run(item) for item in result], asked, "workflow_runs")
+
+    def _workflow(self, workflow: str, asked: dict[str, str]) -> Answer:
+        known = [self._shapes.workflow(path) for path in {item.path for item in self._state.runs.values()}]
+        [*found] = (one for one in known if workflow in {str(one["id"]), one["path"].rpartition("/")[2]})
+        return _json(200, found[0]) if found else error(404, "Not Found")
+
+    def _role(self, login: str, asked: dict[str, str]) -> Answer:
+        role = self._state.roles.get(login, "read")
+        return error(404, f"{login} is not a user") if role is None else _json(200, self._shapes.role(login, role))
+
+    def _rerun(self, run_id: str, body: dict[str, Any], login: str | None) -> Answer:
+        run = self._state.runs.get(int(run_id))
+        if run is None or run.status != "completed":
+            return error(404, "Not Found") if run is None else error(403, "This workflow is already running")
+        self._state.asked.append(f"rerun {run_id}")
+        return _json(201, {})
+
+    def _dispatch(self, workflow: str, body: dict[str, Any], login: str | None) -> Answer:
+        self._state.asked.append(f"dispatch {workflow} {body['ref']}")
+        return Answer(status=204)
+
+    def _status(self, sha: str, body: dict[str, Any], login: str | None) -> Answer:
+        if self._state.resolve(sha) is None:
+            return error(422, f"No commit found for SHA: {sha}")
+        self._state.asked.append(f"{body['state']} {body['context']}")
+        return _json(201, self._shapes.status(**body))
 
     def _artifacts(self, run_id: str, asked: dict[str, str]) -> Answer:
         if int(run_id) not in self._state.runs:

@@ -136,7 +136,7 @@ class FakeGitHub:
 
     def _who(self, request: Request) -> tuple[Answer | None, str | None]:
         """Why nothing is answered, and whose token this is; None for an installation's."""
-        sent = request.headers.get("authorization", "").removeprefix("Bearer ")
+        sent = request.headers.get("authorization", "").rpartition(" ")[2]  # `Bearer` or, of gh, `token`.
         if sent and sent not in self.tokens:
             return error(401, "Bad credentials"), None
         write = request.method not in ("GET", "HEAD")

@@ -105,7 +105,7 @@ class Shapes:
             html_url=f"{self._pages}/pull/{pull.number}",
             state=pull.state,
             locked=pull.number in self._state.locked,
-            user=self.user(pull.author),
+            user=self.user(pull.author, pull.author_kind),
             head=side(pull.head_ref, pull.head_sha, pull.head_repository),
             base=side(pull.base_ref, pull.base_sha, self._state.repository),
         )
@@ -130,12 +130,23 @@ class Shapes:
                 "committer": None,
             },
             path=run.path,
+            workflow_id=_number(run.path),
             html_url=f"{self._pages}/actions/runs/{run.id}",
             created_at=when(run.id),
             repository=self.repository(self._state.repository),
             head_repository=head,
             pull_requests=[self._short(self._state.pulls[number]) for number in run.pulls],
         )
+
+    def workflow(self, path: str) -> Json:
+        return filled("workflow", id=_number(path), path=path, name=path, state="active")
+
+    def role(self, login: str, role: str) -> Json:
+        user = {**self.user(login), "role_name": role}
+        return filled("repository-collaborator-permission", permission=role, role_name=role, user=user)
+
+    def status(self, **facts: Any) -> Json:
+        return filled("status", **facts)
 
     def _short(self, pull: Pull) -> Json:
         def side(ref: str, sha: str, full_name: str) -> Json:

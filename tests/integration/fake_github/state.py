@@ -21,6 +21,7 @@ class Pull:
     base_ref: str
     base_sha: str
     author: str = "octocat"
+    author_kind: str = "User"
     state: str = "open"
 
 
@@ -94,6 +95,10 @@ class State:
     locked: set[int] = field(default_factory=set)
     """Pull requests whose conversation is locked."""
     git: Path | None = None
+    roles: dict[str, str | None] = field(default_factory=dict)
+    """`admin`, `write`, `read` or `none` by login, None for no user; others may read."""
+    asked: list[str] = field(default_factory=list)
+    """What was to run: `rerun ID`, `dispatch WORKFLOW REF`; and commits' statuses, `STATE CONTEXT`."""
     trees: dict[str, str] = field(default_factory=dict)
     """Hashes of the files of commits that are in no git repository."""
     _next: int = 1000
