@@ -26,7 +26,7 @@ from history_samples import FILE, case, replayed, report
 from policy_texts import entry, quarantine
 
 from agent_eval.api import CaseResult, EngineOutcome, EvalResult
-from agent_eval.gate.verdict import with_missing_parts, without_comparison
+from agent_eval.gate.verdict import unfinished
 from agent_eval.pipeline.shards._part import part_verdict
 from agent_eval.pytest_plugin._outcomes import outcome_in, session_fails, write_summary
 from agent_eval_results import SHARD_MISSING, WITHOUT_KEY, CaseReport, MergeReport, Origin, RunError, RunReport
@@ -204,10 +204,11 @@ def report_in(cell: Cell) -> RunReport:
             facts["baseline"] = BaselineReport(status=status, branch="main", message="Where it is from.")
     match cell["run"]:
         case "stopped":
-            verdict = without_comparison(verdict, records=False) if verdict.value != "inconclusive" else verdict
+            stopped = Reason.of("not-compared", records=False)
+            verdict = unfinished(verdict, stopped) if verdict.value != "inconclusive" else verdict
         case "without a part":
             facts["merged_from"] = MergeReport(total=2, missing=[2])
-            verdict = with_missing_parts(verdict, [2], 2)
+            verdict = unfinished(verdict, Reason.of(SHARD_MISSING, missing=[2], total=2))
         case "a part":
             facts["shard"] = ShardReport(index=1, total=2, plan="split")
             verdict = part_verdict(facts["shard"], report(*decided.cases))

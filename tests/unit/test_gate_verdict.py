@@ -27,9 +27,8 @@ from agent_eval.gate.verdict import (
     decide,
     exit_code,
     no_secrets,
+    unfinished,
     unjudged_runs,
-    with_missing_parts,
-    without_comparison,
 )
 from agent_eval.pytest_plugin._outcomes import outcome_in
 from agent_eval_results.data.merging import WITHOUT_KEY
@@ -702,10 +701,7 @@ def test_no_secrets__is_the_cause_of_everything_or_of_nothing(is_fork: bool) -> 
 
 def test_unfinished__a_missing_part_or_comparison_is_never_green_and_hides_no_failure() -> None:
     green, red = decide([PASSED]), decide([case("x", "0")])
-    for code, (after_green, after_red) in {
-        "shard-missing": [with_missing_parts(verdict, [1], 2) for verdict in (green, red)],
-        "not-compared": [without_comparison(verdict, records=False) for verdict in (green, red)],
-    }.items():
-        assert (after_green.value, [reason.code for reason in after_green.reasons]) == ("inconclusive", [code])
-        assert (after_red.value, [reason.code for reason in after_red.reasons]) == ("failed", ["failed", code])
-    assert with_missing_parts(green, [], 2) == green
+    for missing in (Reason.of("shard-missing", missing=[1], total=2), Reason.of("not-compared", records=False)):
+        after_green, after_red = (unfinished(verdict, missing) for verdict in (green, red))
+        assert (after_green.value, after_green.reasons) == ("inconclusive", (missing,))
+        assert (after_red.value, after_red.reasons) == ("failed", (*red.reasons, missing))

@@ -177,8 +177,8 @@ def incomplete(report: RunReport) -> str | None:
     An interrupted run has measured only a part of the agent; a run without any answer has measured nothing. Failed
     cases don't matter.
     """
-    if report.shard is not None:
-        return f"it is part {report.shard.index} of {report.shard.total} of a run (`shard`), not merged results"
+    if report.caution is not None:
+        return f"it is {report.caution}"
     if report.is_invalid:
         return "its eval files or settings were invalid, so nothing was run"
     if not report.cases:

@@ -127,8 +127,8 @@ def unfit(report: results.RunReport) -> results.Reason | None:
     """Why a run must not become history; None if it may."""
     if report.is_invalid or not report.cases:
         return results.Reason.of("nothing-was-run")
-    if report.shard is not None:
-        return results.Reason.of("is-a-part", part=report.shard.index, total=report.shard.total)
+    if report.caution is not None:
+        return results.Reason.of("is-a-part", message=report.caution)
     if report.origin is not None and report.origin.pull_request is not None:
         return results.Reason.of("is-of-a-pull-request")
     if all(case.replayed for case in report.cases):

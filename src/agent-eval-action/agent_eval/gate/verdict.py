@@ -84,30 +84,13 @@ def unjudged_runs(cases: Iterable[results.CaseReport]) -> int:
     )
 
 
-def with_missing_parts(verdict: Verdict, missing: Sequence[int], total: int) -> Verdict:
-    """The verdict on merged parts of which some left no results: never `passed`, whatever the others did.
+def unfinished(verdict: Verdict, reason: results.Reason) -> Verdict:
+    """The verdict on what was seen, where that is not all: never `passed`; a failure stays one.
 
     Args:
-        verdict: The verdict on the cases, those of the missing parts being `not_run`.
-        missing: Indexes of the missing parts.
-        total: Number of parts.
+        verdict: The verdict on the cases. Those that did not run are `not_run`.
+        reason: What is missing.
     """
-    if not missing:
-        return verdict
-    return _unfinished(verdict, results.Reason.of(results.SHARD_MISSING, missing=list(missing), total=total))
-
-
-def without_comparison(verdict: Verdict, *, records: bool) -> Verdict:
-    """The verdict of a gate that was stopped before it had looked at the base branch's results: never `passed`.
-
-    Args:
-        verdict: The verdict on the cases alone.
-        records: Whether this run records a baseline, with the history so far, instead of being compared with one.
-    """
-    return _unfinished(verdict, results.Reason.of(results.NOT_COMPARED, records=records))
-
-
-def _unfinished(verdict: Verdict, reason: results.Reason) -> Verdict:
     others = tuple(other for other in verdict.reasons if other.code not in {reason.code, "advisory"})
     if verdict.value == "failed":
         return replace(verdict, reasons=(*others, reason))

@@ -342,7 +342,8 @@ async def _judged(
         fail_fast = settings.fail_fast and failure_blocks(settings.gate, ci, repeatable=repeatable)
         report = await _with_cases(run, drafted, checkout, fail_fast=fail_fast)
         from agent_eval.gate.regression import apply_policy
-        from agent_eval.gate.verdict import decide, without_comparison
+        from agent_eval.gate.verdict import decide, unfinished
+        from agent_eval_results import NOT_COMPARED, Reason
         from agent_eval_results.report.phrases import say
 
         report.cases = apply_policy(report.cases, settings.policy, min_pass_rate=settings.min_pass_rate)
@@ -366,7 +367,7 @@ async def _judged(
     base_outage = baseline.outage if isinstance(baseline, FetchFailed) else None
     verdict = decide_on(report, checkout, compared, changed_rules, repeatable=repeatable, base_outage=base_outage)
     if stopped and ci.baseline_request is not None and not verdict.is_inconclusive:
-        verdict = without_comparison(verdict, records=ci.activity.kind == "record")
+        verdict = unfinished(verdict, Reason.of(NOT_COMPARED, records=ci.activity.kind == "record"))
     return _set_verdict(run, report, verdict), base
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from agent_eval.gate.verdict import Verdict, with_missing_parts
+from agent_eval.gate.verdict import Verdict, unfinished
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline._draft import problem_reports
 from agent_eval.pipeline.features import Run, with_results_of
 from agent_eval.pipeline.shards.parts import PartResults, Parts, absent_directories, read_parts, unreadable_directories
 from agent_eval.pipeline.shards.split import Weighed, hashes_of, partition, split_hash, units_of
 from agent_eval_agents.sources import WHOLE, is_dotenv
-from agent_eval_results import CaseReport, Origin, RunReport
+from agent_eval_results import SHARD_MISSING, CaseReport, Origin, Reason, RunReport
 from agent_eval_scoring.core.problem import Problem, Severity, has_error
 from agent_eval_scoring.core.text import harmless, listed
 
@@ -67,7 +67,10 @@ class Merge(Weighed):
 
     def outcome(self, report: RunReport, verdict: Verdict | None) -> Verdict | None:
         """Never `passed` if a part is missing."""
-        return verdict and with_missing_parts(verdict, self._parts.missing, self._parts.total)
+        if verdict is None or not self._parts.missing:
+            return verdict
+        missing = Reason.of(SHARD_MISSING, missing=self._parts.missing, total=self._parts.total)
+        return unfinished(verdict, missing)
 
 
 def check_parts(results: Sequence[PartResults], run: Run) -> tuple[Parts | None, list[Problem]]:

@@ -92,7 +92,7 @@ def _uncovered(report: RunReport) -> Iterator[tuple[CoverageReport, Sequence[str
     """
     selected = report.selection is not None and report.selection.targets
     ended = all(any(run.error is None and run.turns for run in case.runs) for case in report.cases)
-    if selected or report.shard is not None or not ended:
+    if selected or report.caution is not None or not ended:
         return
     for each in report.coverage:
         tools, agents = (

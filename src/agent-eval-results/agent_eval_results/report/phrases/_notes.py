@@ -20,7 +20,7 @@ SENTENCES: Mapping[str, str] = {
     "min-pass-rate-differs": "min-pass-rate is {here:g} now and was {there:g} on the base.",
     "nothing-was-run": "nothing was run",
     "was-replayed": "it was replayed from recordings",
-    "is-a-part": "it is part {part} of {total} of a run (`shard`), without a verdict: `agent-eval merge` decides",
+    "is-a-part": "it is {message}",
     "is-of-a-pull-request": "it is a pull request's",
     "answers-unexplained": "What is answered differently is so in all runs; whether a change of the agent explains it "
     "is not known here.",
