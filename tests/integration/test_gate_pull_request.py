@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from base_repos import new_repo
 from dead_or_alive import ECHO, IN_A_TURN
-from fake_github import FakeGitHub, Fault
+from fake_github import FakeGitHub, Fault, secondary_limit
 from gate_runs import Done, Repository, anywhere, eval_set
 from golden_files import check
 from pull_requests import BOT, Lab
@@ -260,8 +260,11 @@ def test_link__adds_the_report_to_the_comment_of_this_run_only(lab: Lab, github:
     # 403: the job summary has the link, and the job goes on.
     github.faults.append(Fault(method="PATCH", status=403, times=10))
     refused = lab.link(f"{url}0")
+    github.faults[:] = [secondary_limit(times=99)]
+    late = lab.link(f"{url}0")
     github.faults.clear()
     assert (refused.code, "could not be posted" in refused.err) == (0, True), refused.err
+    assert "but only 30 s are left" in late.err, "the job has its verdict, and waits for nothing else"
 
     # A newer run has commented, or the results are of another attempt: the comment is left alone.
     first = lab.runs[-1]

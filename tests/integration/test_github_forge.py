@@ -261,13 +261,23 @@ def test_comments__github_is_not_asked_who_we_are_without_a_marker(fake: FakeGit
 
 
 def test_comments__wait_whatever_was_spent_before_and_at_most_one_is_written_a_second(fake: FakeGitHub) -> None:
-    fake.faults.append(secondary_limit(method="POST", times=2))
+    fake.faults.append(secondary_limit(method="POST"))
     clock = Clock()
     github = client(fake, clock, budget=0.0)
     for key in ("one", "two", "three"):
         assert upsert_comment(github, NewComment(number=7, key=key, body="text", run=stamp())).kind == "created"
 
-    assert clock.slept == [60.0, 120.0, 1.0, 1.0]
+    assert clock.slept == [60.0, 1.0, 1.0]
+
+
+def test_comments__a_job_that_has_its_verdict_waits_90_seconds_at_most(fake: FakeGitHub) -> None:
+    for fault in (secondary_limit(times=99), secondary_limit(times=99, retry_after=40)):
+        fake.faults[:] = [fault]
+        clock = Clock()
+        posted = upsert_comment(
+            client(fake, clock, budget=300.0), NewComment(number=7, key="k", body="text", run=stamp())
+        )
+        assert (posted.kind, sum(clock.slept) <= 90.0) == ("failed", True), clock.slept
 
 
 # Whether a label accepts the rules of a pull request, asked of the stand-in.

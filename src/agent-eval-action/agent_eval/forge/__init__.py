@@ -6,6 +6,7 @@
 
 from agent_eval.forge.event import Activity, Event, EventError, Host, Kind, Mode, same_repository
 from agent_eval.forge.protocol import (
+    TO_LINK,
     Acceptance,
     ApiModel,
     Artifact,

@@ -22,12 +22,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 from urllib.parse import quote, unquote
 
-from agent_eval.forge.protocol import Comment, Posted, PostKind, RunStamp
+from agent_eval.forge.protocol import TO_LINK, Comment, Posted, PostKind, RunStamp
 from agent_eval.forge.rest import RestError
 
-_BUDGET = 240.0
-"""Seconds for a comment, even if the baseline has used up the client's time budget: enough for two secondary rate
-limits in a row."""
+_BUDGET = 90.0
+"""Seconds for a comment, whatever the baseline has left of the client's time budget: enough for one secondary rate
+limit. The verdict is known, and the job waits for nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +71,8 @@ class Commenting(Protocol):
         """A text as it can be posted: the forge does nothing because of it."""
         ...
 
-    def grant(self, seconds: float) -> None:
-        """Raises the remaining time budget to at least `seconds`."""
+    def allow(self, seconds: float) -> None:
+        """Sets the remaining time budget."""
         ...
 
     def pause(self, error: RestError, attempt: int) -> None:
@@ -184,7 +184,7 @@ class _Upsert:
         self._overwrites = False
 
     def until_done(self) -> Posted:
-        self._client.grant(_BUDGET)
+        self._client.allow(TO_LINK if self._comment.own_only else _BUDGET)
         attempt = 0
         while True:
             try:

@@ -140,6 +140,8 @@ class RunStamp:
     """Head commit of the pull request, in lower-case hex."""
 
 
+TO_LINK = 30.0
+"""Seconds for adding a link to a comment, which can be missing."""
 CommentMode = Literal["always", "on-change", "on-failure", "never"]
 PostKind = Literal["created", "updated", "unchanged", "superseded", "skipped", "forbidden", "failed"]
 

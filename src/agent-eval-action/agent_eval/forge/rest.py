@@ -285,9 +285,9 @@ class RestClient:
         self._left -= wait
         self._sleep(wait)
 
-    def grant(self, seconds: float) -> None:
-        """Raises the remaining time budget to at least `seconds`."""
-        self._left = max(self._left, seconds)
+    def allow(self, seconds: float) -> None:
+        """Sets the remaining time budget."""
+        self._left = seconds
 
     def _address(self, path: str) -> str:
         return self.api_url + path

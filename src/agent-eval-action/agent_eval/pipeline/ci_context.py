@@ -19,7 +19,7 @@ from agent_eval.baseline import (
     find_request,
     open_git,
 )
-from agent_eval.forge import Activity, Event, EventError, Forge, ForgeError, Host
+from agent_eval.forge import TO_LINK, Activity, Event, EventError, Forge, ForgeError, Host
 from agent_eval.github import GITHUB
 from agent_eval.gitlab import GITLAB
 from agent_eval_results import JOURNAL, Origin
@@ -140,13 +140,16 @@ def detect_ci_context(
         head = git.commit("HEAD")
     except GitError as error:
         git = error
+    forge = _forge(token, host, event, log)
+    if forge is not None and settings.mode == "link":
+        forge = forge.limited(TO_LINK)
     uncommitted = _uncommitted(git, head, settings.root, settings.written_directories, event) if head else []
     ci = CIContext(
         event=event,
         activity=detected,
         origin=_origin(event, detected, head, uncommitted),
         git=git,
-        forge=_forge(token, host, event, log),
+        forge=forge,
     )
     if detected.kind == "refuse":
         # Before anything is fetched: the token is not used for an event that is refused.
