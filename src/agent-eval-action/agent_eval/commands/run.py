@@ -182,7 +182,7 @@ def _with_base_rules(
             policy = base_settings.policy.instead_of(settings.policy, today)
             settings, problems = dataclasses.replace(base_settings, policy=policy), base_problems
     changed = gating_files_changed(ci, settings.root, deciding_files(settings))
-    return settings, problems, warnings + change_warnings(changed)
+    return settings, problems, warnings + change_warnings(changed, ci.event.change)
 
 
 @contextlib.contextmanager

@@ -39,6 +39,8 @@ class Event:
 
     pages: ClassVar[Literal["github", "gitlab"]] = "github"
     """Where the forge has the pages of a repository (`Links.pages`)."""
+    change: ClassVar[str] = "pull request"
+    """What the forge calls a proposed change of a branch."""
 
     @property
     def workflow_path(self) -> str | None:

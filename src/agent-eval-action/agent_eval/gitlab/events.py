@@ -44,6 +44,7 @@ class GitLabEvent(Event):
     """The commit to compare with, where the variables name it."""
 
     pages: ClassVar[Literal["github", "gitlab"]] = "gitlab"
+    change: ClassVar[str] = "merge request"
 
     @property
     def clone_url(self) -> str | None:

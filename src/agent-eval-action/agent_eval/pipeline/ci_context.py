@@ -72,7 +72,7 @@ class CIContext:
     @property
     def checkout_name(self) -> str:
         """The subject of a sentence about a checkout that is held to the base branch's rules."""
-        return "This pull request" if self.activity.kind == "compare" else "This checkout"
+        return f"This {self.event.change}" if self.activity.kind == "compare" else "This checkout"
 
     @property
     def source_url(self) -> str | None:
@@ -184,7 +184,7 @@ def _forge(token: str | None, host: Host, event: Event, log: Callable[[str], Non
     try:
         return host.connect(event, token or "", log)
     except ForgeError as error:
-        log(f"agent-eval: the host of the pull request is not asked for anything: {error}")
+        log(f"agent-eval: the host of the {event.change} is not asked for anything: {error}")
         return None
 
 
@@ -371,13 +371,13 @@ def _is_of_evals(path: str) -> bool:
     return path.endswith((*SUFFIXES, SUFFIX)) or in_dataset_folder(path) or PurePosixPath(path).name in _CRITERIA
 
 
-def change_warnings(changed: Sequence[str] | None) -> list[str]:
-    """Warnings about changed files that affect scores; `changed` is None where they are unknown."""
+def change_warnings(changed: Sequence[str] | None, what: str = Event.change) -> list[str]:
+    """Warnings that a change (`what`: `Event.change`) affects scores by these files; None: they are unknown."""
     if changed is None:
-        return ["Whether this pull request changes what is scored is unknown."]
+        return [f"Whether this {what} changes what is scored is unknown."]
     if not changed:
         return []
-    return [f"This pull request changes what is scored: {listed(changed, 5)}."]
+    return [f"This {what} changes what is scored: {listed(changed, 5)}."]
 
 
 def gating_files_changed(ci: CIContext, root: Path, deciding: Iterable[Path]) -> list[str] | None:
