@@ -265,7 +265,7 @@ def check_recording(
     try:
         if (traces := traces_of(path, recording)) is not None:
             return [problem for file in files for problem in _check_traces(recording, traces, file, files, runs)]
-        for [(set_id, eval_id, _), *own], _ in entries(path):
+        for [(set_id, eval_id, _), *own], _ in entries(path, content=False):
             recorded.setdefault((str(set_id), eval_id), set()).update(case_id for _, case_id, _ in own)
     except UnusableRecording as error:
         message = f"The recording {recording} can't be used: {error}."
@@ -426,15 +426,19 @@ def holds_runs(path: Path) -> bool:
     return path.name.endswith((".jsonl", ".jsonl.gz"))
 
 
-def entries(path: Path) -> Iterator[tuple[list[Key], bytes]]:
+def entries(path: Path, *, content: bool = True) -> Iterator[tuple[list[Key], bytes]]:
     """The entries of a recording, with their keys: runs, or the cases of an eval set.
+
+    Args:
+        path: The file.
+        content: False: an entry of an eval set may have an empty text.
 
     Raises:
         UnusableRecording: The file is empty, has another format, or can't be read.
     """
     empty = True
     try:
-        for entry in _lines(path) if holds_runs(path) else _cases(path):
+        for entry in _lines(path) if holds_runs(path) else _cases(path, content=content):
             empty = False
             yield entry
     except OSError as error:
@@ -464,7 +468,7 @@ def _lines(path: Path) -> Iterator[tuple[list[Key], bytes]]:
         yield keys, line
 
 
-def _cases(path: Path) -> Iterator[tuple[list[Key], bytes]]:
+def _cases(path: Path, *, content: bool) -> Iterator[tuple[list[Key], bytes]]:
     """The cases of an eval set, each as its JSON text."""
     data = read_regular(path, MAX_RESULTS)
     try:
@@ -475,7 +479,7 @@ def _cases(path: Path) -> Iterator[tuple[list[Key], bytes]]:
         yield from _converted(data, path.name)
         return
     for case in cases:
-        yield [(None, case["eval_id"], None)], json.dumps(case).encode()
+        yield [(None, case["eval_id"], None)], json.dumps(case).encode() if content else b""
 
 
 def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:

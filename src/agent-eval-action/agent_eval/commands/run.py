@@ -289,7 +289,7 @@ def _report(outcome: Outcome, shard: Shard | None, root: Path, output: Path, io:
     files = {name: relative(path, root) for name, path in outcome.files.items()}
     labels = {name.removesuffix("-file"): path for name, path in files.items()}
     attended = not io.environ.get("CI")
-    text = console(outcome.report, width=io.width, color=io.color, files=labels, verbose=verbose, attended=attended)
+    text = console(outcome.view, width=io.width, color=io.color, files=labels, verbose=verbose, attended=attended)
     if verbose and files:
         text = _all_cases(output, root, io) + text
     if not io.on_github:
@@ -301,7 +301,7 @@ def _report(outcome: Outcome, shard: Shard | None, root: Path, output: Path, io:
         io.print_result(stop_commands(text, secrets.token_hex(16)))
         return
     _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"), io)
-    io.print_result(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.report)))
+    io.print_result(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.view)))
 
 
 def _all_cases(output: Path, root: Path, io: CliIO) -> str:

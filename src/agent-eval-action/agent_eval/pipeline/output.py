@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoices
     from agent_eval_results import CaseReport, RunReport
-    from agent_eval_results.report.views import Links
+    from agent_eval_results.report.views import Links, View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,8 @@ class Outcome:
     report: RunReport
     files: Mapping[str, Path]
     """Written files by their name in FILES, as absolute paths. An invalid run writes no recordings."""
+    view: View
+    """What texts look up in the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,8 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     from agent_eval_results.report.renderers import junit_xml, results_pieces, summary_markdown
     from agent_eval_scoring.evalset.json import write_text
 
-    _finish(settings.on_inconclusive, report, tapes_missing=recorded is not None and recorded.tapes_missing)
+    tapes_missing = recorded is not None and recorded.tapes_missing
+    view = _finish(settings.on_inconclusive, report, tapes_missing=tapes_missing)
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)
     (output / results.VIEW_PAGE).unlink(missing_ok=True)  # of the results that are replaced
@@ -92,23 +95,23 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     with collector_paused():
         # Results first, because the page takes longest: a run that is killed leaves them.
         write_text(files["results-file"], results_pieces(report))
-        write_text(files["junit-file"], junit_xml(report))
+        write_text(files["junit-file"], junit_xml(view))
         if "report-file" in files and not _write_page(
-            page, settings.report, settings.artifact, settings.output, context, report, recorded
+            page, settings.report, settings.artifact, settings.output, context, view, recorded
         ):
             del files["report-file"]
         shown = {name: results.relative(path, settings.root) for name, path in files.items()}
         links = links_of(context.ci, settings.artifact, context.source_url)
-        summary = summary_markdown(report, files=shown, warnings=context.warnings, links=links)
+        summary = summary_markdown(view, files=shown, warnings=context.warnings, links=links)
         write_text(files["summary-file"], summary)
     results.give_to_owner(output, settings.root)
     if settings.judge_cache != "off":
         results.give_to_owner(settings.root / settings.judge_cache, settings.root)
-    return Outcome(report=report, files=files)
+    return Outcome(report=report, files=files, view=view)
 
 
-def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tapes_missing: bool = False) -> None:
-    """Sets the exit code, the reason of an invalid run, and what each case is to the gate."""
+def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tapes_missing: bool = False) -> View:
+    """Sets the exit code, the reason of an invalid run, and what each case is to the gate; returns the final view."""
     from agent_eval.gate.verdict import exit_code, unjudged_runs
     from agent_eval_results import NOT_COMPARED, SHARD_MISSING, Reason
     from agent_eval_results.report.phrases import outcome_in_words, put_into_words
@@ -130,6 +133,7 @@ def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tape
     report.outcome = outcome_in_words(view)
     for case in report.cases if report.has_verdict else ():
         case.outcome = view.outcomes[case.case_id]
+    return view
 
 
 def write_refusal(settings: Settings, context: RunContext, report: RunReport) -> Outcome:
@@ -143,8 +147,7 @@ def write_refusal(settings: Settings, context: RunContext, report: RunReport) ->
         results.remove_logs(settings.output)
         return write(settings, context, report)
     context.log(f"agent-eval: {results.relative(settings.output, settings.root)} keeps the results of the run before")
-    _finish(settings.on_inconclusive, report)
-    return Outcome(report=report, files={})
+    return Outcome(report=report, files={}, view=_finish(settings.on_inconclusive, report))
 
 
 def write_if_possible(settings: Settings, context: RunContext, report: RunReport) -> Outcome:
@@ -153,8 +156,7 @@ def write_if_possible(settings: Settings, context: RunContext, report: RunReport
         return write(settings, context, report)
     except OSError as error:
         context.log(f"agent-eval: {error}")
-        _finish(settings.on_inconclusive, report)
-        return Outcome(report=report, files={})
+        return Outcome(report=report, files={}, view=_finish(settings.on_inconclusive, report))
 
 
 def _unusable(report: RunReport) -> int:
@@ -174,7 +176,7 @@ def _write_page(
     artifact: str,
     output: Path,
     context: RunContext,
-    report: RunReport,
+    view: View,
     recorded: Recorded | None,
 ) -> bool:
     """Writes report.html. An error is a line in the log and changes nothing else."""
@@ -184,7 +186,7 @@ def _write_page(
     cases = {planned.case_id: planned.case for planned in recorded.cases} if recorded is not None else {}
     links = links_of(context.ci, artifact, context.source_url)
     try:
-        with folder_source(report, output, links=links, cases=cases) as source:
+        with folder_source(view, output, links=links, cases=cases) as source:
             write_page(path, source, mode)
     except Exception as error:  # The other results are complete without the page.
         context.log(f"agent-eval: {path.name} could not be written: {type(error).__name__}: {error}")

@@ -162,7 +162,7 @@ class RunScore(OfARun, ReportModel):
     @property
     def verdicts(self) -> list[JudgeVerdict]:
         """What a judge says, as far as `details` have it."""
-        return list(map(JudgeVerdict.model_validate, dicts_of(self.details.get("judgements"))))
+        return list(map(JudgeVerdict.model_validate, dicts_of(self.details.get("judgements")))) if self.details else []
 
     @property
     def verdicts_left_out(self) -> int:

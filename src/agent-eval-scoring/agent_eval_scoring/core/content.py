@@ -147,6 +147,20 @@ class Part(WireModel):
     speech_metadata: Any = None
 
 
+_NOTHING = dict.fromkeys(Part.model_fields)
+
+
+def part_of(call: FunctionCall | None = None, response: FunctionResponse | None = None) -> Part:
+    """A part that is a call or a response, unchecked: in a fifth of the time, for runs of 10,000 cases."""
+    part = Part.__new__(Part)
+    fields = {"function_call": call} if response is None else {"function_response": response}
+    object.__setattr__(part, "__dict__", _NOTHING | fields)
+    object.__setattr__(part, "__pydantic_fields_set__", set(fields))
+    object.__setattr__(part, "__pydantic_extra__", {})
+    object.__setattr__(part, "__pydantic_private__", None)
+    return part
+
+
 class Content(WireModel):
     """A message."""
 

@@ -63,7 +63,11 @@ def read_regular(path: Path, limit: int) -> bytes:
         OSError: It is no regular file, is larger, or can't be read; `strerror` says why.
     """
     with open_regular(path) as file:
-        data = file.read(limit + 1)
+        # Not all at once, which would reserve `limit` bytes.
+        size = min(os.fstat(file.fileno()).st_size, limit)
+        data = file.read(size + 1)
+        if len(data) > size:  # It grows, or is one of /proc.
+            data += file.read(limit - size)
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"It is larger than {limit // 1_000_000:,} MB", str(path))
     return data

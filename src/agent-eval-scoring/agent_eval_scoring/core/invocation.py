@@ -7,12 +7,13 @@ Field names, defaults and unions follow google-adk 2.13.0 (docs/adk-compatibilit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, FiniteFloat, NonNegativeInt, PositiveInt, Tag
 from pydantic.alias_generators import to_camel
 
-from agent_eval_scoring.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
+from agent_eval_scoring.core.content import Content, FunctionCall, FunctionResponse, Part, part_of, text_of
 from agent_eval_scoring.core.wire import WireModel
 
 _DEEPEST = 50
@@ -235,9 +236,14 @@ def contents_of(data: IntermediateData | InvocationEvents | None) -> Iterator[tu
     elif data is not None:
         for author, parts in data.intermediate_responses:
             yield InvocationEvent(author=author), parts
-        agent = InvocationEvent(author="")
-        yield agent, [Part(function_call=call) for call in data.tool_uses]
-        yield agent, [Part(function_response=response) for response in data.tool_responses]
+        agent = _nobody()
+        yield agent, [part_of(call) for call in data.tool_uses]
+        yield agent, [part_of(response=response) for response in data.tool_responses]
+
+
+@cache
+def _nobody() -> InvocationEvent:
+    return InvocationEvent(author="")
 
 
 def happened(turn: Invocation) -> Iterator[tuple[InvocationEvent, Sequence[Part], EventError | None]]:
@@ -278,8 +284,10 @@ def hidden_calls(turn: Invocation) -> list[tuple[str, Span]]:
     The agent of an AgentTool made them, or a node of a workflow: then the path begins with the workflow. In the order
     of their beginnings; none if calls were not measured.
     """
-    shown = {call.id for call in tool_calls(turn.intermediate_data)}
     spans = {span.call_id: span for span in turn.spans or () if span.kind == "tool" and span.call_id}
+    if not spans:
+        return []
+    shown = {call.id for call in tool_calls(turn.intermediate_data)}
     return [(_path(span, spans), span) for call_id, span in spans.items() if call_id not in shown]
 
 

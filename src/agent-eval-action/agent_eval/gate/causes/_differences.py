@@ -318,7 +318,7 @@ def _paired_response(number: int, i: int, j: int, run: Side, other: Side) -> Dif
 
 def _answer(number: int, turn: Turn, there: Turn, quoted: Sequence[Any]) -> Difference | None:
     """Another answer; `quoted`: the changed values of responses in it, which stand for themselves."""
-    if there.answer is None:
+    if there.answer is None or there.answer == turn.answer:
         return None
     actual, expected = values.plain_text(turn.answer or ""), values.plain_text(there.answer)
     if actual == expected:

@@ -158,7 +158,7 @@ def turn_of(turn: Invocation, *, knows_calls: bool = True) -> Turn:
                 args, same = call.args or {}, call
                 # Most args are normal already, and a copy takes longer than to see that.
                 if repr(normal := values.normal(args)) != repr(call.args) or not call.name:
-                    same = FunctionCall.model_construct(name=call.name or "", args=normal)
+                    same = FunctionCall(name=call.name or "", args=normal)
                 for key in {call.id, call.name}:
                     waiting.setdefault(key, deque()).append(len(calls))
                 calls.append(Call(agent=event.author, call=same, args=args))

@@ -87,7 +87,7 @@ def first_step(facts: Facts, head: _Head, steps: Sequence[Plan], limit: int) -> 
 
     def size(sample: Sequence[CaseReport], step: Plan) -> int:
         report = facts.report.model_copy(update={"cases": sample})
-        return sum(map(len, _pieces(Facts(replace(facts.source, report=report)), head, step)))
+        return sum(map(len, _pieces(Facts(replace(facts.source, report=report, view=None)), head, step)))
 
     sample = cases[:: len(cases) // _SAMPLE]
     fixed = size([], steps[0])

@@ -27,7 +27,7 @@ from agent_eval_results import (
     stored_index,
 )
 from agent_eval_results.report.phrases import headline
-from agent_eval_results.report.views import Links, view_of
+from agent_eval_results.report.views import Links, View, view_of
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.models import EvalCase
 
@@ -45,6 +45,8 @@ class PageSource:
     """Everything that a page may show."""
 
     report: RunReport
+    view: View | None = None
+    """Of the report, if it has been looked up."""
     links: Links = field(default_factory=Links)
     """Where the page may lead."""
     recordings: Callable[[str], Iterable[Recording]] = _no_recordings
@@ -65,7 +67,7 @@ class PageSource:
 
 @contextlib.contextmanager
 def folder_source(
-    report: RunReport,
+    of: RunReport | View,
     folder: Path,
     *,
     links: Links,
@@ -78,7 +80,7 @@ def folder_source(
     Every one of these files may be missing or damaged; the page then says so.
 
     Args:
-        report: The report of the folder.
+        of: The report of the folder.
         folder: The output directory.
         links: Where the page may lead.
         cases: The eval cases as they were run, by case id; None: those that the run has stored.
@@ -86,6 +88,8 @@ def folder_source(
         baseline_folder: Another output directory whose recordings are the base branch's side; None: those that the run
             has stored.
     """
+    view = of if isinstance(of, View) else None
+    report = of.report if isinstance(of, View) else of
     with contextlib.ExitStack() as stack:
 
         def index(path: Path) -> StoredIndex[Recording]:
@@ -116,6 +120,7 @@ def folder_source(
 
         yield PageSource(
             report=report,
+            view=view,
             links=links,
             recordings=recordings.of,
             cases=eval_case if cases is None else cases.get,
@@ -134,7 +139,7 @@ class Facts:
         """Prepares the lookups."""
         self.source = source
         self.report = source.report
-        self.view = view_of(source.report)
+        self.view = view_of(source.view or source.report)
         self.history = source.history or source.report.base_history or source.report.history
         self.confirmations = _by_id(source.report.confirmations)
         self.base_runs = _by_id(source.report.base_runs)

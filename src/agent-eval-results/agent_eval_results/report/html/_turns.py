@@ -205,6 +205,8 @@ def _by_name(ours: Sequence[FunctionCall], theirs: Sequence[FunctionCall]) -> di
 
 
 def _spans(turn: Invocation) -> list[dict[str, Any]]:
+    if not turn.spans:
+        return []
     paths = {span.call_id: path for path, span in hidden_calls(turn)}
     return [
         {
@@ -220,7 +222,7 @@ def _spans(turn: Invocation) -> list[dict[str, Any]]:
             "contents": span.contents,
             "replayed": span.replayed,
         }
-        for span in getattr(turn, "spans", None) or ()
+        for span in turn.spans
     ]
 
 

@@ -47,7 +47,7 @@ _LONGEST = 400
 
 
 def console(
-    report: RunReport,
+    of: RunReport | views.View,
     *,
     width: int = 100,
     color: bool = False,
@@ -59,7 +59,7 @@ def console(
     """The result as text.
 
     Args:
-        report: The report.
+        of: The report.
         width: Columns of the terminal, at least 40.
         color: Whether to write ANSI colours.
         files: Paths of written files by what they are (`report`, `results`, ...).
@@ -70,7 +70,8 @@ def console(
     Returns:
         Lines of at most `width` columns. No line starts with a workflow command, whatever an agent wrote.
     """
-    width, view, paths = max(width, 40), views.view_of(report), files or {}
+    width, view, paths = max(width, 40), views.view_of(of), files or {}
+    report = view.report
     more = verbose or report.cases or len(report.problems) > _MOST_PROBLEMS  # The files hold what is not shown.
     blocks = _invalid(view, paths if more else {})
     if not report.is_invalid:

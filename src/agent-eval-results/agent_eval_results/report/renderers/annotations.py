@@ -52,11 +52,13 @@ class _Annotation:
     column: int | None = None
 
 
-def annotation_commands(report: RunReport, *, limit: int = MOST_PER_TYPE, more: str = "the job summary") -> list[str]:
+def annotation_commands(
+    of: RunReport | views.View, *, limit: int = MOST_PER_TYPE, more: str = "the job summary"
+) -> list[str]:
     """Workflow commands, each on one line, the most useful first.
 
     Args:
-        report: The report.
+        of: What to show.
         limit: How many of a type GitHub shows; where there are more, the last one counts the rest.
         more: Where the rest can be read.
 
@@ -68,8 +70,8 @@ def annotation_commands(report: RunReport, *, limit: int = MOST_PER_TYPE, more: 
     """
     if limit < 2:
         raise ValueError("a limit below 2 leaves no annotation to count the rest")
-    view = views.view_of(report)
-    annotations = [*map(_problem_annotation, report.problems), *_case_annotations(view)]
+    view = views.view_of(of)
+    annotations = [*map(_problem_annotation, view.report.problems), *_case_annotations(view)]
     commands = []
     for kind in ("error", "warning", "notice"):
         of_kind = [annotation for annotation in annotations if annotation.level == kind]

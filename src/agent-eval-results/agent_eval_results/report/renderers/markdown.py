@@ -205,7 +205,7 @@ def comment_markdown(
 
 
 def summary_markdown(
-    report: RunReport,
+    of: RunReport | views.View,
     *,
     limit: int = SUMMARY_LIMIT,
     files: Mapping[str, str] | None = None,
@@ -215,7 +215,7 @@ def summary_markdown(
     """The result as Markdown, whose first line is the decision and its cause.
 
     Args:
-        report: What to show.
+        of: What to show.
         limit: Bytes in UTF-8 that the text may have.
         files: Paths of written files by what they are, named at the end.
         warnings: Plain sentences that come before everything else.
@@ -226,7 +226,8 @@ def summary_markdown(
     """
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a summary needs at least {SMALLEST_LIMIT:,} bytes, not {limit:,}")
-    content = content_of(report)
+    content = content_of(of)
+    report = content.view.report
     links = views.Links() if links is None else links
     template = environment().get_template("summary.md.j2")
 
@@ -299,10 +300,10 @@ class Content:
     errors: Sequence[views.Cause]
 
 
-def content_of(report: RunReport) -> Content:
+def content_of(of: RunReport | views.View) -> Content:
     """What the comment and the job summary say of a report."""
-    view = views.view_of(report)
-    groups = view.groups
+    view = views.view_of(of)
+    report, groups = view.report, view.groups
     shared, left = shared_causes(report, [*groups.worse, *groups.failed], view.branch)
     is_live = report.failed and any(not case.replayed for case in view.to_look_at())
     return Content(

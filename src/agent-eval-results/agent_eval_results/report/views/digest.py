@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from agent_eval_results import CaseComparison, CaseReport, ChangedAnswer, MetricReport, RunReport
 from agent_eval_results.outcome import has_crashed, has_timed_out, is_unanswered
@@ -99,19 +100,19 @@ def metric_rows(report: RunReport) -> list[MetricRow]:
 
 
 def _metric_row(name: str, metrics: Sequence[MetricReport]) -> MetricRow:
-    # Once over the models: there may be 100,000 of them.
-    columns = [(metric.score, metric.status, metric.threshold, metric.direction) for metric in metrics]
-    scores = [score for score, _, _, _ in columns if score is not None]
-    statuses = [status for _, status, _, _ in columns]
+    # Without a frame for each: there may be 100,000 of them.
+    scores = [score for score in map(attrgetter("score"), metrics) if score is not None]
+    statuses = Counter(map(attrgetter("status"), metrics))
+    thresholds = set(map(attrgetter("threshold"), metrics))
     return MetricRow(
         name=name,
-        thresholds=tuple(sorted({threshold for _, _, threshold, _ in columns if threshold is not None})),
+        thresholds=tuple(sorted(threshold for threshold in thresholds if threshold is not None)),
         mean=sum(scores) / len(scores) if scores else None,
-        passed=statuses.count("passed"),
-        failed=statuses.count("failed"),
-        not_evaluated=statuses.count("not_evaluated"),
-        informational=statuses.count("informational"),
-        at_most=any(direction == "lower" for _, _, _, direction in columns),
+        passed=statuses["passed"],
+        failed=statuses["failed"],
+        not_evaluated=statuses["not_evaluated"],
+        informational=statuses["informational"],
+        at_most="lower" in set(map(attrgetter("direction"), metrics)),
     )
 
 

@@ -72,9 +72,9 @@ class View(Lookups):
         return here, words.get(comparison.change, NO_SCORE) if comparison is not None else NO_SCORE
 
 
-def view_of(report: RunReport) -> View:
-    """Looks up what texts need of a report."""
-    return View(report=report, branch=branch_name(report))
+def view_of(report: RunReport | View) -> View:
+    """Looks up what texts need of a report. A view stays what it is: its report changes no more."""
+    return report if isinstance(report, View) else View(report=report, branch=branch_name(report))
 
 
 def branch_name(report: RunReport) -> str:
