@@ -108,7 +108,7 @@ def test_bill__money_that_runs_out_on_the_base_branch_fails_nothing(dice: Reposi
     dice.gate("run", "--shard", "1/1", output=dice.root / "parts" / "1", code=0)
     out = " ".join(dice.gate("merge", "parts", *compared, "20", code=3).out.split())
     assert "have no result: The budget of $20 is used up: $24 is spent: dice" in out
-    assert "Next: raise the budget." in out
+    assert "Next: raise the budget (`max-cost`, `max-tokens` or `max-judge-calls`)." in out
 
 
 # The agent's provider and the judge's may be two: what one of them throttles is no reason to ask the other less.

@@ -106,7 +106,7 @@ def test_rules__of_which_commit(tmp_path: Path, github: FakeGitHub) -> None:
     head = repo.commit({"b": "1"})
     repo.commit({NAME: "num-runs = 1\n"}, message="made by an earlier step")
     ci = told("an unknown checkout", repo, pull_request(repo, github, head=head, base=base))
-    assert ci.baseline_request is None and "neither" in ci.no_baseline_reason
+    assert ci.baseline_request is None and ci.no_baseline and "neither" in ci.no_baseline.message
 
     for own in (None, "num-runs = 1\n", b'comment = "never" # \xff\n'):
         name = "removed" if own is None else "changed" if isinstance(own, str) else "no text"
@@ -162,8 +162,8 @@ def test_run__base_ref_does_not_let_a_branch_loosen_its_gate(repo: Repo) -> None
 
     assert own.code == 0 and "Nothing was gated" in own.out, own.out + own.err
     assert held.code == 1, held.out + held.err
-    said = "This checkout changes agent-eval.toml, the gate's own rules. The rules of the base branch were applied. "
-    said += "A reviewer decides about this change, which applies after the merge."
+    said = "For the reviewer: this checkout changes agent-eval.toml, the gate's own rules. Check that this is meant: "
+    said += "the rules of the base branch were applied here, and the change applies after the merge."
     assert said in " ".join(held.err.split()) and said in (held.output / "summary.md").read_text("utf-8")
     repo.commit({NAME: "num-runs = 'many'\n"})
     wrong = gate(*command, "--base-ref", "main", python=False)
@@ -231,7 +231,7 @@ def test_survey__a_base_ref_that_is_not_there_forbids_the_run(repo: Repo) -> Non
     repo.git("branch", "-m", "trunk")
     ci, problems = detect_ci_context(settings, ENVIRON)
     assert problems == []
-    assert "This clone has no branch main or master" in ci.no_baseline_reason
+    assert "This clone has no branch main or master" in (ci.no_baseline.message if ci.no_baseline else "")
 
 
 # Which criteria hold for a pull request that changes them: real git and real eval files; no agent runs.

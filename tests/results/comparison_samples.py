@@ -219,7 +219,8 @@ def but(*others: CaseReport) -> list[CaseReport]:
 
 def first_run() -> Situation:
     none_yet = baseline(
-        "No run of .github/workflows/evals.yml on main has recorded results yet: the next push to main does.",
+        "No run of .github/workflows/evals.yml on main has results for b45e0ff or the 20 commits before it. It exists "
+        "once the workflow has run on a push to main.",
         status="none-yet",
     )
     return Situation(report=pull_request("passed", fine_cases(), baseline=none_yet))
@@ -484,9 +485,10 @@ def changed_answers() -> Situation:
 
 def answers_otherwise(case: CaseReport, *sides: tuple[str, str | None], name: str = "get_sales") -> ChangedAnswer:
     """The first pair is of the answer, the others of a tool's responses."""
+    path = "total" if name == "get_sales" else name
     values = [
         ChangedValue(
-            kind="response" if at else "answer", turn=0, tool=name * bool(at), path=name, before=old, after=new
+            kind="response" if at else "answer", turn=0, tool=name * bool(at), path=path, before=old, after=new
         )
         for at, (old, new) in enumerate(sides)
     ]
@@ -504,7 +506,7 @@ def improved() -> Situation:
 
 def too_few_runs() -> Situation:
     head = but(case_that_failed("good_morning"))
-    limit = "More runs may decide it, but a limit on runs, cost or time was reached"
+    limit = "More runs may decide it: raise `max-extra-runs`"
     word = word_of(head[4], "suspicious", (4, 13), (8, 10), lacks="limit", would_decide=limit)
     reason = Reason(code="budget", message=f"1 suspected regression is undecided: good_morning. {limit}")
     decision = decided("inconclusive", word, extra_runs=100)
@@ -552,7 +554,7 @@ def fork_without_key() -> Situation:
     no_secrets = Reason(code="no-secrets", data={"is_fork": True}, message=say("no-secrets", is_fork=True))
     sample = shop("inconclusive", not_evaluated(error, lines=1), prices(), reasons=[no_secrets, UNAVAILABLE])
     warning = (
-        "These results were uploaded by the fork's own run, which could have changed them: the required check decides, "
+        "These results were uploaded by the fork's own run, which could have changed them: trust the required check, "
         "not this comment."
     )
     return Situation(report=sample.report, warnings=[warning])
@@ -597,8 +599,8 @@ def mixed() -> Situation:
     return Situation(
         report=pull_request("failed", head, [*base, good("old_case")], blocking=blocking, **facts),
         warnings=[
-            "This pull request changes agent-eval.toml, the gate's own rules. The rules of the base branch were "
-            "applied. A reviewer decides about this change, which applies after the merge."
+            "For the reviewer: this pull request changes agent-eval.toml, the gate's own rules. Check that this is "
+            "meant: the rules of the base branch were applied here, and the change applies after the merge."
         ],
     )
 
@@ -613,7 +615,7 @@ def case_that_failed(eval_id: str) -> CaseReport:
 
 
 def errors() -> Situation:
-    over = Reason(code="run-timeout", message="the run's deadline was over")
+    over = Reason(code="run-timeout", message="The run took longer than run-timeout (600 s)")
     later = [case(f"later_{n}", "not_run", line=160 + n, reason=over) for n in range(3)]
     return Situation(report=pull_request("inconclusive", [*but(outage()), *later], [*fine_cases(), good("later_0")]))
 
@@ -625,8 +627,9 @@ def no_baseline() -> Situation:
         ("file", "none-yet", "evals/baseline.json is not there on the base."),
     ]
     failed = baseline(
-        f"{denied} Give the job the permission `actions: read`.",
+        f"{denied} Add `actions: read` to the job's `permissions`.",
         status="fetch-failed",
+        reason=Reason.of("no-access", subject="GitHub"),
         steps=[{"source": source, "status": status, "message": message} for source, status, message in steps],
     )
     return Situation(report=pull_request("failed", but(wrong_room()), baseline=failed))
@@ -634,8 +637,10 @@ def no_baseline() -> Situation:
 
 def incompatible() -> Situation:
     other = baseline(
-        "They were written by a newer agent-eval (results schema 2). Use the same version on both branches.",
+        "The artifact of run 17 was written by agent-eval 1.1.0, which has a field that this version (1.0.0) doesn't "
+        "know: `cases[0].mood`. Use the same version of agent-eval on both branches.",
         status="incompatible",
+        reason=Reason.of("other-version", wanted="1.0.0", got="1.1.0"),
     )
     return Situation(report=pull_request("failed", but(wrong_room(), crash()), baseline=other))
 
@@ -645,7 +650,8 @@ def many() -> Situation:
 
     head = [numbered(wrong_room(), n) if n % 2 else good(f"case_{n:03}", line=n * 40 + 3) for n in range(200)]
     base = [good(f"case_{n:03}") if n % 4 != 3 else numbered(wrong_room(), n) for n in range(200)]
-    return Situation(report=pull_request("failed", head, base))
+    worse = [item for item, before in zip(head, base, strict=True) if item.failed and not before.failed]
+    return Situation(report=pull_request("failed", head, base, blocking=worse, gate="regressions"))
 
 
 def scripts() -> Situation:
@@ -681,7 +687,9 @@ def hostile() -> Situation:
     decision.cases = [evil]
     run_report = pull_request("failed", [odd, new], [was, gone], baseline=baseline, decision=decision)
     run_report.notices = [EVIL]
-    run_report.origin = Origin(repository=EVIL, commit=EVIL, head_commit=EVIL, run_url="https://evil.example/")
+    run_report.origin = Origin(
+        repository=EVIL, commit=EVIL, head_commit=EVIL, pull_request=7, run_url="https://evil.example/"
+    )
     assert run_report.comparison is not None
     run_report.comparison.notes.append(Reason(code="note", message=EVIL))
     run_report.comparison.changed_answers = [answers_otherwise(odd, (EVIL, EVIL), (EVIL, None), name=EVIL)]

@@ -51,7 +51,7 @@ from agent_eval_results.report.phrases._headline import HEADLINES, headline, hea
 from agent_eval_results.report.phrases._next import STEPS
 from agent_eval_results.report.phrases.rule_changes import rule_rows, rule_sentences
 from agent_eval_results.report.views import view_of
-from agent_eval_scoring.core.reason import Facts, Numbers, Reason
+from agent_eval_scoring.core.reason import Facts, NoMoreRuns, Numbers, Reason
 from agent_eval_scoring.core.recording import RunError
 
 # Every fact of a run has a phrase, and only `report/phrases` has sentences about a run.
@@ -321,15 +321,35 @@ def compared() -> Iterator[tuple[str, RunReport]]:
     assert of_suite.decision is not None
     of_suite.decision.reasons = [DecisionReasonReport(code="suite-worse", message="x")]
     yield "a suspected one has its share in what blocks", of_suite
+    limits: tuple[NoMoreRuns, ...] = ("time", "cost")
+    for limit in limits:
+        late = SITUATIONS["too-few-runs"]().report
+        assert late.decision is not None
+        late.decision.cases[0].lacks, late.decision.extra_runs = limit, limit == "cost"
+        yield f"the {limit} limit ended its extra runs", late
     late = SITUATIONS["too-few-runs"]().report
+    assert late.decision is not None
+    late.decision.cases[0].lacks = None
+    late.reasons = [Reason.of("facts-open", phrase="facts-not-run", cases=["lamp"])]
     over = RunError(kind="run-timeout", owner="gate", message="The run took longer than run-timeout (60 s)")
     late.confirmations = [case("good_morning", "errored", errors={0: over})]
-    yield "the time limit ended its extra runs", late
-    for message in ("GitHub answered 502.", "They are of scoring version 1, expected 2."):
-        unread = SITUATIONS["no-baseline" if "GitHub" in message else "incompatible"]().report
+    yield "the time limit ended the extra runs for changed facts", late
+    for why in (
+        None,
+        Reason.of("no-access", subject="GitLab"),
+        Reason.of("no-access", subject="a forge of tomorrow"),
+        *map(Reason.of, ("unreachable", "short-history", "a code of tomorrow")),
+        Reason(code="no-access", data={"subject": 7, "base": "another name"}),
+    ):
+        unread = SITUATIONS["no-baseline"]().report
         assert unread.baseline is not None
-        unread.baseline.message = message
-        yield f"nothing to compare with: {message}", unread
+        unread.baseline.reason = why
+        yield f"nothing to compare with: {why and (why.code, why.data)}", unread
+    for why in (None, Reason.of("other-scoring", wanted="1.0.0", got="v" * 80), Reason.of("other-judge")):
+        unread = SITUATIONS["incompatible"]().report
+        assert unread.baseline is not None
+        unread.baseline.reason = why
+        yield f"nothing comparable: {why and why.code}", unread
     recorded = SITUATIONS["too-few-runs"]().report
     recorded.reasons[0].code = "recorded-answers"
     yield "recorded answers", recorded
@@ -591,6 +611,8 @@ def test_outcome__every_code_of_headlines_and_steps_is_emitted_and_says_what_the
         view = view_of(made)
         outcome = RunOutcome.model_validate_json(outcome_in_words(view).model_dump_json())
         assert outcome.headline.message == headline(view)
-        steps = re.sub(r"(?<=\. )for [\w ]+: ", "", next_text(next_step(view)).lower())  # Who does another step.
+        steps = re.sub(
+            r"(?<=\. )(meanwhile, )?for [\w ]+: ", "", next_text(next_step(view)).lower()
+        )  # Who does another step.
         assert ". ".join(step.message for step in outcome.next).lower() == steps
         assert sum(outcome.standings.values()) == len(made.cases)

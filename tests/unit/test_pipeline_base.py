@@ -41,6 +41,7 @@ from agent_eval.pipeline._regression import Base, Confirmation, pair_with_base, 
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval.pipeline.context import Preparation, RunContext
 from agent_eval.pipeline.shards._part import _shares, part_verdict
+from agent_eval.runner.bill import Bill
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
 from agent_eval.settings import read_settings
@@ -69,6 +70,8 @@ from agent_eval_scoring.evalset.models import CriterionConfig, EvalCase, EvalCon
 from agent_eval_scoring.evalset.models.criteria import CRITERION_MODELS
 from agent_eval_scoring.evalset.models.schema import ConversationScenario
 from agent_eval_scoring.evalset.parse.criteria import criterion
+from agent_eval_scoring.models import Meter
+from agent_eval_scoring.models.settings import Budget as ModelBudget
 
 # What differs from the base branch's agents, by what is known of the base's commit.
 
@@ -258,6 +261,12 @@ def without_time(made: Sides) -> None:
     made.head_checkout.until = time.monotonic() - 1
 
 
+def without_money(made: Sides) -> None:
+    meter = Meter(ModelBudget(max_cost=1.0))
+    meter.pay(1.0)
+    made.head_checkout.bill = Bill(prices={}, meter=meter)
+
+
 def stopped(made: Sides) -> None:
     made.head_checkout.context.stop.set()
 
@@ -271,6 +280,7 @@ RUNS: dict[str, tuple[dict[str, Any], Callable[[Sides], None] | None]] = {
     **{f"{most} extra runs": ({"stored": 1, "max_extra_runs": most}, None) for most in (0, 2, 7)},
     "recorded answers are not asked for again": ({"stored": 10, "facts": {"no_more": "recorded"}}, None),
     "the time is over": ({"stored": 10}, without_time),
+    "the budget is used up": ({"stored": 10}, without_money),
     "a stop": ({"stored": 10}, stopped),
     "a base that can't be checked out leaves it to the threshold": ({"stored": 1}, without_checkout),
     "a base that gives no answers is not asked for ever": ({"stored": 1, "base": down}, None),

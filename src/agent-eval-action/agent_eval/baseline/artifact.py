@@ -29,7 +29,7 @@ from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
 from agent_eval.forge import Artifact, Forge, ForgeError, PullRequest, WorkflowRun, same_repository
-from agent_eval_results import BaselineSource, Origin, RunReport
+from agent_eval_results import NO_ACCESS, UNREACHABLE, BaselineSource, Origin, Reason, RunReport
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.text import harmless, plural
 
@@ -211,7 +211,8 @@ class ArtifactSource:
             if error.kind == "not-found":
                 return None
             message = f"{where} could not be downloaded: {error.message}"
-            raise _Refused(FetchFailed(message=message, hint=error.hint or None)) from None
+            why = Reason(code=UNREACHABLE)
+            raise _Refused(FetchFailed(message=message, hint=error.hint or None, why=why)) from None
         if not artifact.is_intact(data):
             message = f"{where} is not used: its digest differs from the uploaded file's."
             raise _Refused(FetchFailed(message=message))
@@ -314,16 +315,15 @@ def _found(
 
 def _failed(error: ForgeError, request: BaselineRequest, forge: Forge) -> FetchFailed:
     workflow = harmless(request.workflow)
+    why = Reason.of(NO_ACCESS, subject=forge.service)
     if error.kind == "forbidden":
-        return FetchFailed(
-            message=f"The token may not read the runs of {workflow}: {error.message}", hint=forge.reads_runs
-        )
+        message = f"The token may not read the runs of {workflow}: {error.message}"
+        return FetchFailed(message=message, hint=forge.reads_runs, why=why)
     if error.kind == "not-found":
         hint = f"It has not run yet, or the token may not read runs. {forge.reads_runs}"
-        return FetchFailed(message=f"{forge.service} knows no runs of {workflow}: {error.message}", hint=hint)
-    return FetchFailed(
-        message=f"The base branch's results could not be fetched: {error.message}", hint=error.hint or None
-    )
+        return FetchFailed(message=f"{forge.service} knows no runs of {workflow}: {error.message}", hint=hint, why=why)
+    message = f"The base branch's results could not be fetched: {error.message}"
+    return FetchFailed(message=message, hint=error.hint or None, why=Reason(code=UNREACHABLE))
 
 
 def _local(git: Git | GitError, commit: str, count: int) -> tuple[list[str], bool]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline.lookup import Baseline, Found, Incompatible, describe, step_of
-from agent_eval_results import CaseReport, MetricReport, RunReport
+from agent_eval.baseline.lookup import Baseline, Found, Incompatible, step_of
+from agent_eval_results import OTHER_SCORING, CaseReport, MetricReport, Reason, RunReport
 from agent_eval_scoring.core.text import harmless, listed, plural
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ def checked(baseline: Found, head: RunReport, base: RunReport, pairing: Pairing)
     if reason is None:
         return baseline
     *before, last = baseline.steps
-    message = next((step.message for step in before if step.status == "incompatible"), describe(reason))
-    return Incompatible(message=message, steps=(*before, step_of(last.source, reason)))
+    own = step_of(last.source, reason)
+    said = next((step for step in before if step.status == "incompatible"), own)
+    return Incompatible(message=said.message, why=said.reason, steps=(*before, own))
 
 
 def incomparable(head: RunReport, base: RunReport, pairing: Pairing) -> Incompatible | None:
@@ -36,7 +37,8 @@ def incomparable(head: RunReport, base: RunReport, pairing: Pairing) -> Incompat
     if head.scoring_version != base.scoring_version:
         return Incompatible(
             message=f"The base branch's scores are not comparable: scoring version {base.scoring_version}, "
-            f"expected {head.scoring_version}."
+            f"expected {head.scoring_version}.",
+            why=Reason.of(OTHER_SCORING, wanted=head.tool_version, got=base.tool_version),
         )
     if any(_measured_alike(head, base) for head, base in pairing.pairs):
         return None

@@ -34,6 +34,8 @@ class Baseline:
 
     message: str
     hint: str | None = None
+    why: Reason | None = None
+    """The code of the reason, with data, where it says more than the status."""
     steps: tuple[BaselineStep, ...] = ()
     """Of a lookup: the answers of its sources, in order. Sources after the first success are not tried."""
     status: ClassVar[BaselineStatus]
@@ -94,6 +96,7 @@ def to_report(baseline: Baseline, request: BaselineRequest | None) -> BaselineRe
         branch=branch,
         wanted_commit=commit,
         message=describe(baseline),
+        reason=reason_of(baseline),
         steps=list(baseline.steps),
     )
     if isinstance(baseline, Found):
@@ -107,6 +110,13 @@ def to_report(baseline: Baseline, request: BaselineRequest | None) -> BaselineRe
 def describe(baseline: Baseline) -> str:
     """Returns the message followed by the hint."""
     return baseline.message if baseline.hint is None else f"{baseline.message} {baseline.hint}"
+
+
+def reason_of(baseline: Baseline) -> Reason | None:
+    """Why there is none, as a code with data; None if there is one."""
+    from agent_eval_results import Reason
+
+    return None if isinstance(baseline, Found) else baseline.why or Reason(code=baseline.status)
 
 
 class Resolver(Protocol):
@@ -141,7 +151,7 @@ def step_of(source: BaselineSource, answer: Baseline) -> BaselineStep:
     """The answer of one source as the report has it."""
     from agent_eval_results import BaselineStep
 
-    return BaselineStep(source=source, status=answer.status, message=describe(answer))
+    return BaselineStep(source=source, status=answer.status, message=describe(answer), reason=reason_of(answer))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,18 @@ from pydantic_core import from_json
 from agent_eval import __version__
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, unpack
 from agent_eval.baseline.lookup import FetchFailed, Incompatible
-from agent_eval_results import DEFAULT, FILES, NOT_COMPARED, SCHEMA_VERSION, SCORING_VERSION, RunError, RunReport
+from agent_eval_results import (
+    DEFAULT,
+    FILES,
+    NOT_COMPARED,
+    OTHER_SCORING,
+    OTHER_VERSION,
+    SCHEMA_VERSION,
+    SCORING_VERSION,
+    Reason,
+    RunError,
+    RunReport,
+)
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.files import MAX_RESULTS, read_regular
 from agent_eval_scoring.core.text import first_line, harmless, plural
@@ -86,11 +97,16 @@ def read_report(data: bytes, where: str) -> RunReport | FetchFailed | Incompatib
             message=f"{where} was scored by agent-eval {_short(report.tool_version)}, and its scores have another "
             f"meaning (scoring version {report.scoring_version}; this is {SCORING_VERSION}).",
             hint=_WAIT,
+            why=_of_version(OTHER_SCORING, _short(report.tool_version)),
         )
     return report
 
 
 _WAIT = "The next run of the base branch records comparable results."
+
+
+def _of_version(code: str, writer: str) -> Reason:
+    return Reason.of(code, wanted=__version__, got=writer)
 
 
 def _refusal(data: bytes, error: ValueError, where: str) -> FetchFailed | Incompatible:
@@ -106,6 +122,7 @@ def _refusal(data: bytes, error: ValueError, where: str) -> FetchFailed | Incomp
             message=f"{where} was written by agent-eval {writer} in version {_short(str(version))} of the results' "
             f"schema; this is agent-eval {__version__}, which reads version {SCHEMA_VERSION}.",
             hint=_WAIT,
+            why=_of_version(OTHER_VERSION, writer),
         )
     assert isinstance(error, ValidationError)  # It is JSON.
     mistakes = error.errors(include_url=False, include_context=False, include_input=False)
@@ -115,6 +132,7 @@ def _refusal(data: bytes, error: ValueError, where: str) -> FetchFailed | Incomp
             message=f"{where} was written by agent-eval {writer}, which has a field that this version "
             f"({__version__}) doesn't know: {path}.",
             hint="Use the same version of agent-eval on both branches.",
+            why=_of_version(OTHER_VERSION, writer),
         )
     first = mistakes[0]
     more = f", and {plural(len(mistakes) - 1, 'more mistake')}" if len(mistakes) > 1 else ""

@@ -133,8 +133,8 @@ def publish(settings: Settings, ci: CIContext) -> Published:
     if pull_request.is_fork:
         warnings.insert(
             0,
-            "These results were uploaded by the fork's own run, which could have changed them: the required check "
-            "decides, not this comment.",
+            "These results were uploaded by the fork's own run, which could have changed them: trust the required "
+            "check, not this comment.",
         )
     report = _trusted(report, ci.event, binding)
     posted = forge.upsert_comment(_comment(report, settings, pull_request, stamp, links, warnings))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import GitError
+from agent_eval.baseline import GitError, describe
 from agent_eval.pipeline._tapes import tape_digests
 from agent_eval.pipeline.ci_context import CIContext
 from agent_eval.pipeline.context import default_model
@@ -158,7 +158,7 @@ async def _base_side(there: _InCheckout, ci: CIContext, find: Find) -> Side:
     if isinstance(ci.git, GitError):
         raise ci.git
     if ci.baseline_request is None:
-        raise GitError(ci.no_baseline_reason or "The base branch's commit is not known.")
+        raise GitError(describe(ci.no_baseline) if ci.no_baseline else "The base branch's commit is not known.")
     async with open_base(ci.git, ci.baseline_request.commit, remote=ci.remote, complete=False) as checkout:
         return await asyncio.to_thread(_read_base, there, checkout, find)
 

@@ -86,11 +86,9 @@ async def find_base(
 
 def baseline_report(ci: CIContext, baseline: Baseline | None) -> BaselineReport | None:
     """Where the base's results come from, or why there are none; None where none are expected."""
-    from agent_eval_results import BaselineReport
-
     if baseline is not None and baseline.steps:
         return to_report(baseline, ci.baseline_request)
-    return BaselineReport(status="fetch-failed", message=ci.no_baseline_reason) if ci.no_baseline_reason else None
+    return to_report(ci.no_baseline, None) if ci.no_baseline is not None else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,9 +186,8 @@ class Confirmation:
             )
             left = 0 if self._stuck else max(self._allowed(gathered, confirm_on_base) - self._spent, 0)
             away = outage([*self.head, *self.base]) if left == 0 else None
-            budget = Budget(
-                extra_runs=left, can_run_base=self.base_checkout is not None, no_more="outage" if away else self.no_more
-            )
+            no_more = "outage" if away else self._why_stuck() if self._stuck else self.no_more
+            budget = Budget(extra_runs=left, can_run_base=self.base_checkout is not None, no_more=no_more)
             # Nothing runs again: a recorded answer would be the same, and thresholds decide without it.
             if self.no_more != "limit":
                 gathered = replace(gathered, retrials=())
@@ -202,6 +199,15 @@ class Confirmation:
             if away and step.is_inconclusive:
                 self.notices.append(say("no-confirmation", because=away))
             return step, gathered
+
+    def _why_stuck(self) -> NoMoreRuns:
+        """The limit that ended the extra runs."""
+        if time.monotonic() >= self.checkout.until:
+            return "time"
+        cases = [*self.head, *self.base]
+        codes = {run.error.kind for case in cases for run in case.runs if run.error is not None}
+        codes |= {metric.reason.code for case in cases for metric in case.metrics if metric.reason is not None}
+        return "cost" if "budget" in codes else "limit"
 
     def _allowed(self, gathered: Gathered, confirm_on_base: ConfirmOnBase) -> int:
         from agent_eval.gate.stats import usual_extra_runs

@@ -15,7 +15,6 @@ from agent_eval.baseline import (
     Git,
     GitError,
     Remote,
-    describe,
     find_request,
     open_git,
 )
@@ -53,8 +52,8 @@ class CIContext:
     """Where to fetch commits that the checkout lacks."""
     baseline_request: BaselineRequest | None = None
     """The commit to compare with; for a recording run, the commit whose history it continues."""
-    no_baseline_reason: str = ""
-    """Why there is nothing to compare with, as a sentence; "" where no comparison is expected."""
+    no_baseline: FetchFailed | None = None
+    """Why there is nothing to compare with; None where no comparison is expected."""
 
     @property
     def compares(self) -> bool:
@@ -251,7 +250,7 @@ def _with_baseline_request(
     if isinstance(result, FetchFailed):
         named = base_ref is not None and result.by_name
         problems = [_error("base-ref-not-found", f"base-ref: {result.message}", result.hint)] if named else []
-        return replace(ci, no_baseline_reason=describe(result)), problems
+        return replace(ci, no_baseline=result), problems
     base = result.commit if ci.activity.kind != "record" else None
     return replace(ci, baseline_request=result, origin=ci.origin.model_copy(update={"base_commit": base})), []
 
@@ -281,7 +280,7 @@ def rules(ci: CIContext, root: Path, name: str) -> Rules:
         root: The directory that agent-eval works in.
         name: The file's name.
     """
-    own = _own_text(root / name)
+    own, checkout = _own_text(root / name), ci.checkout_name.lower()
     if not ci.held_to_base:
         return Rules(text=own)
     try:
@@ -289,7 +288,6 @@ def rules(ci: CIContext, root: Path, name: str) -> Rules:
         text = None if data is None else data.decode("utf-8")
     except (GitError, ForgeError, UnicodeDecodeError) as error:
         why = getattr(error, "message", "it is not UTF-8.")
-        checkout = ci.checkout_name.lower()
         applied = f"{name} of {checkout} itself was applied" if own is not None else "The gate's defaults apply"
         return Rules(text=own, notice=f"{applied}, since the base branch's can't be read: {why}")
     exists = (root / name).exists()
@@ -297,11 +295,11 @@ def rules(ci: CIContext, root: Path, name: str) -> Rules:
     if text == own and (exists or own is None):
         return Rules(text=own)
     what = "adds" if text is None else "changes" if exists else "removes"
-    applied = "The gate's defaults" if text is None else "The rules of the base branch"
-    later = "A reviewer decides about this change, which applies after the merge"
+    applied = "the gate's defaults" if text is None else "the rules of the base branch"
     return Rules(
         text=text,
-        notice=f"{ci.checkout_name} {what} {name}, the gate's own rules. {applied} were applied. {later}.",
+        notice=f"For the reviewer: {checkout} {what} {name}, the gate's own rules. Check that this is meant: {applied} "
+        "were applied here, and the change applies after the merge.",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, computed_field, model_validator
 
 from agent_eval_results.data.origin import CaseStatus
-from agent_eval_scoring.core.reason import Note
+from agent_eval_scoring.core.reason import Note, Reason
 from agent_eval_scoring.core.wire import WireModel
 
 RuleChangeKind = Literal["threshold", "removed", "options", "code"]
@@ -100,6 +100,10 @@ class BaselineStep(WireModel):
     status: BaselineStatus
     message: str
     """One plain sentence: what was found, or why there is none."""
+    reason: Reason | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Why there is none, without a message; None if one was found. Its code is the status where nothing is more exact.
+    Data of `no-access`: `subject`, the service; of `other-version` and `other-scoring`: the versions of agent-eval of
+    this run (`wanted`) and of the baseline (`got`)."""
 
 
 class BaselineReport(WireModel):
@@ -120,6 +124,8 @@ class BaselineReport(WireModel):
     """Unix time in seconds."""
     message: str
     """One plain sentence for people."""
+    reason: Reason | None = Field(default=None, exclude_if=lambda value: value is None)
+    """As that of a step; None also in results of older versions."""
     steps: list[BaselineStep] = Field(default_factory=list)
     """All places that were searched, in order."""
     recordings_note: str | None = Field(default=None, exclude_if=lambda value: value is None)

@@ -28,6 +28,10 @@ NOTHING_SCORED = "nothing-scored"
 """The code of a run in which no case that gates has a score: it is never `passed`."""
 NO_SECRETS = "no-secrets"
 """The code of the reason."""
+NO_ACCESS, UNREACHABLE, SHORT_HISTORY = "no-access", "unreachable", "short-history"
+OTHER_VERSION, OTHER_SCORING = "other-version", "other-scoring"
+"""Codes of the reasons why there is no baseline that somebody can do something about: the token may not read it, the
+service that has it did not answer, the clone lacks commits, another version of agent-eval wrote or scored it."""
 ACCEPT_RULES = "agent-eval: accept rules"
 """The label's name."""
 

@@ -27,7 +27,7 @@ from agent_eval_results.outcome._cases import (
     never_ran,
     was_not_compared,
 )
-from agent_eval_results.outcome._steps import code_of
+from agent_eval_results.outcome._steps import code_of, significant_together
 from agent_eval_scoring.core.text import shorten
 
 _NAME, _MOST_NAMED = 60, 2
@@ -36,7 +36,6 @@ _WHOLE_CAUSES = frozenset({NO_SECRETS, "run-ended-otherwise", SHARD_MISSING, NOT
 _ENDED_EARLY = ("disk-full", "agent-not-ended")
 """Codes of problems because of which no result of a run counts, although it began."""
 _QUIET = frozenset({"suspected", "quarantined", "fails-without-blocking", "fails-there-too"})
-_TOGETHER = frozenset({"cases-worse-together", "suite-worse"})
 _FAILED_SERVICES: Mapping[str, str] = {
     "provider-unavailable": "model-provider-failed",
     "simulator-unavailable": "model-provider-failed",
@@ -139,9 +138,8 @@ def _passed(found: Lookups) -> Reason:
 
 def _aside(report: RunReport, parts: Sequence[Reason], more: Sequence[Reason]) -> list[Reason]:
     """What does not block, beside what does; nothing if all parts are of that kind."""
-    decided = report.decision.reasons if report.decision is not None else ()
     # What is significant only together has its share in it.
-    quiet = _QUIET - ({"suspected"} if any(reason.code in _TOGETHER for reason in decided) else set())
+    quiet = _QUIET - ({"suspected"} if significant_together(report) else set())
     aside = [part for part in [*parts, *more] if part.code in quiet]
     return aside if any(part not in aside for part in parts) else []
 
@@ -230,8 +228,7 @@ def _failure_groups(found: Lookups, gone: Collection[str]) -> Iterator[Reason]:
         yield Reason.of("regressions", count=len(regressions), cases=_named(regressions), is_explained=explained)
     yield from _group("no-longer-answers", silent)
     if suspected:
-        decided = report.decision.reasons if report.decision is not None else ()
-        is_joint = not worse and report.failed and any(reason.code in _TOGETHER for reason in decided)
+        is_joint = not worse and report.failed and significant_together(report)
         yield Reason.of("suspected", count=len(suspected), cases=_named(suspected), is_joint=is_joint)
     ids = frozenset(report.blocking)
     quiet: list[CaseReport] = [case for case in failed if ids and case.case_id not in ids]

@@ -12,10 +12,13 @@ from agent_eval_results import (
     CASES_REPLACED,
     NO_SECRETS,
     NOT_COMPARED,
+    OTHER_SCORING,
+    OTHER_VERSION,
     SHARD_MISSING,
     WITHOUT_KEY,
     CaseReport,
     CauseReport,
+    NoMoreRuns,
     Place,
     Reason,
     RunReport,
@@ -43,11 +46,11 @@ _LONGEST_ANSWER = 80
 _OUTAGE = "provider-unavailable"
 _OUTAGES = frozenset({_OUTAGE, "judge-unavailable", "simulator-unavailable"})
 _LIMITS = frozenset({"raise-run-timeout", "raise-budget"})
-_ENDED = {"run-timeout": "run-timeout", "budget": "max-cost"}
+_ENDED: Mapping[str, NoMoreRuns] = {"run-timeout": "time", "budget": "cost"}
 """The limits that end runs, by the kind of the runs' error."""
-_NO_ACCESS = "actions: read"
-_OTHER_VERSION = re.compile(r"same version|scoring version")
-"""How the reason why the base branch's results can't be read or compared names what to do about it."""
+_EXTRA_LIMITS = frozenset({"limit", *_ENDED.values()})
+_TOGETHER = frozenset({"cases-worse-together", "suite-worse"})
+_OTHER_VERSIONS = frozenset({OTHER_VERSION, OTHER_SCORING})
 _NO_KEY = frozenset({WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"})
 _NO_KEY_AT_ALL = "judge-credentials-missing"
 _OF_THE_CASE = frozenset(
@@ -92,7 +95,7 @@ _ACTORS: Mapping[Actor, frozenset[str]] = {
         {
             *("give-dependabot-key", "give-key", "give-working-key", "give-login", "give-credentials", "raise-quota"),
             *("raise-run-timeout", "raise-budget", "fix-judge-model", "fix-simulator-model", "drop-policy"),
-            *("record-base-answers", "run-with-model", "raise-limit", "let-compare", "then-again"),
+            *("record-base-answers", "run-with-model", "let-compare", "then-again"),
         }
     ),
     "": frozenset({"nothing", "nothing-compared", "nothing-shown", "flaky", "merge-decides", "not-caused-here"}),
@@ -173,7 +176,7 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
         yield Reason.of("run-base-more")
     elif report.decision is not None and report.decision.is_inconclusive and _OUTAGE not in reasons:
         lacks = {case.lacks for case in report.decision.cases if case.word == "suspicious"}
-        yield from _more_runs(report, "limit" if "limit" in lacks else "again")
+        yield from _more_runs(report, "again" if lacks.isdisjoint(_EXTRA_LIMITS) else "limit")
     else:
         codes = [code for reason in report.reasons if (code := behind(reason)["code"])]
         yield Reason.of(_REMEDIES.get(codes[0], "run-again") if codes else "run-again")
@@ -182,8 +185,18 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
 def _more_runs(report: RunReport, remedy: Literal["limit", "again"]) -> Iterator[Reason]:
     yield Reason.of("compare-answers", remedy=remedy)
     if remedy == "limit":
-        ended = (run.error.kind for case in report.every_case for run in case.runs if run.error is not None)
-        yield Reason.of("raise-limit", kind=next((_ENDED[kind] for kind in ended if kind in _ENDED), "max-extra-runs"))
+        yield Reason.of(
+            "raise-limit", remedy=_reached(report), more=report.decision.extra_runs if report.decision else 0
+        )
+
+
+def _reached(report: RunReport) -> NoMoreRuns:
+    """The limit that ended the extra runs."""
+    for case in report.decision.cases if report.decision is not None else ():
+        if case.lacks in _EXTRA_LIMITS:
+            return case.lacks
+    ended = (run.error.kind for case in report.every_case for run in case.runs if run.error is not None)
+    return next((_ENDED[kind] for kind in ended if kind in _ENDED), "limit")
 
 
 def _about_unjudged(found: Lookups) -> Iterator[Reason]:
@@ -259,17 +272,17 @@ def _failed(found: Lookups) -> Iterator[Reason]:
         yield Reason.of("fix-failure")
     # Last: that a case fails is certain, and that it would be green with a comparison is not.
     if (why := _why_not_compared(report)) and failing:
-        yield Reason.of("let-compare", kind=why)
+        facts = {name: fact for name in ("subject", "wanted", "got") if isinstance(fact := why.data.get(name), str)}
+        yield Reason(code="let-compare", data={"kind": why.code, **facts})
 
 
-def _why_not_compared(report: RunReport) -> str:
-    """What the owner of the CI can do about missing results of the base branch; "" for nothing."""
-    if report.baseline is None or not was_not_compared(report):
-        return ""
-    message = report.baseline.message
-    if report.baseline.status == "fetch-failed":
-        return "permission" if _NO_ACCESS in message else "fetch-failed"
-    return "version" if report.baseline.status == "incompatible" and _OTHER_VERSION.search(message) else ""
+def _why_not_compared(report: RunReport) -> Reason | None:
+    """Why there are no results of the base branch, if the owner of the CI can do something about it."""
+    baseline = report.baseline
+    if baseline is None or not was_not_compared(report):
+        return None
+    reason = baseline.reason or Reason(code=baseline.status)
+    return reason if baseline.status == "fetch-failed" or reason.code in _OTHER_VERSIONS else None
 
 
 def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
@@ -290,10 +303,27 @@ def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
         shown = next((cause.example.case_id for cause in _causes(report, failing[:1])), "")
         example = next((case for case in failing if case.case_id == shown), failing[0])
         same = shorten(same_answer(report, failing), _LONGEST_ANSWER)
-        return Reason.of("look-at-case", cases=[example.case_id], total=len(failing), got=same)
+        count = len(failing) if same else _to_fix(found, failing)
+        return Reason.of("look-at-case", cases=[example.case_id], total=count, got=same)
     if still := found.groups.still:
         return _repair_on_base(still)
     return Reason.of("read-reasons" if len(report.reasons) > 1 else "read-headline")
+
+
+def _to_fix(found: Lookups, failing: Sequence[CaseReport]) -> int:
+    """How many cases the headline counts as failing, without those that it says do not block."""
+    ids, failed = frozenset(found.report.blocking), {case.case_id for case in found.groups.failed}
+    quiet = {case.case_id for case in failing if ids and case.case_id in failed and case.case_id not in ids}
+    joint = significant_together(found.report)
+    count = sum((joint or found.standing(case) != "suspected") and case.case_id not in quiet for case in failing)
+    count += sum(found.outcomes[case.case_id].blocks for case in found.groups.still)
+    return count or len(failing)
+
+
+def significant_together(report: RunReport) -> bool:
+    """Whether suspected cases have their share in what blocks."""
+    decided = report.decision.reasons if report.decision is not None else ()
+    return any(reason.code in _TOGETHER for reason in decided)
 
 
 def _only_crash(found: Lookups, failing: Sequence[CaseReport]) -> Cause | None:

@@ -8,9 +8,9 @@ from pydantic import BeforeValidator, Field
 
 from agent_eval_scoring.core.wire import ReportModel
 
-NoMoreRuns = Literal["limit", "outage", "recorded", "thresholds", "decided"]
-"""Why a case can't run again: the limit of extra runs or of time, a service that failed during them, recorded answers,
-which never vary, or a gate that decides by thresholds only."""
+NoMoreRuns = Literal["limit", "time", "cost", "outage", "recorded", "thresholds", "decided"]
+"""Why a case can't run again: the limit of extra runs, of the run's time or of what models may cost, a service that
+failed during them, recorded answers, which never vary, or a gate that decides by thresholds only."""
 
 NO_REASON = "no reason was recorded"
 _EMPTY: tuple[Any, ...] = (None, "", [], {})

@@ -61,11 +61,15 @@ def changed_title(view: View, changed: Sequence[ChangedAnswer]) -> str:
 def changed_sentence(view: View) -> str:
     """The same of the passing cases, with the first values: `...: q2 (150 → 0)`; "" if there is none."""
     passing = [changed for changed in view.answers.values() if changed.passes]
-    names = [
-        f"{shorten(one_line(case_name(changed)), 60)} ({' → '.join(sides(changed.values[0], _BRIEF))})"
-        for changed in passing
-    ]
+    names = [f"{shorten(one_line(case_name(changed)), 60)} ({_first_change(changed)})" for changed in passing]
     return f"{changed_title(view, passing)}: {listed(names, _MOST_NAMES)}" if passing else ""
+
+
+def _first_change(changed: ChangedAnswer) -> str:
+    """The first value: of a call or a tool if there is one, since the answer follows from it."""
+    value = next((value for value in changed.values if value.kind != "answer"), changed.values[0])
+    place = "" if value.kind == "answer" else f"{shorten(changed_place(value), _BRIEF)}: "
+    return place + " → ".join(sides(value, _BRIEF))
 
 
 def changed_note(changed: ChangedAnswer | None) -> str:

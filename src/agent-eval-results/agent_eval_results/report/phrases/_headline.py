@@ -84,6 +84,8 @@ def headline(view: View, *, brief: bool = False) -> str:
         sentence += f"{', but' if but else ';'} {say(clause)}"
     if aside := made.data.get("aside"):
         sentence += f". Not blocking: {', '.join(map(say, aside))}"
+        if [clause.code for clause in aside] == ["suspected"]:
+            sentence += ", which may be chance"
     return sentence
 
 
@@ -234,10 +236,11 @@ def _shared_causes(view: View, shared: Sequence[int], count: int, total: int, *,
         left = set(failing_ids(view.groups))
         shares = []
         for cause in causes:
-            shares.append(f"{len(left.intersection(cause.cases)):,} as {cause_line(cause)}")
+            shares.append(f"{len(left.intersection(cause.cases)):,} because {cause_line(cause)}")
             left.difference_update(cause.cases)
         more = [f"and {len(shares) - 2:,} more causes"] if len(shares) > 3 else shares[2:]
-        return ", ".join([*shares[:2], *more])
+        other = f"{total - count:,} for {'another reason' if total - count == 1 else 'other reasons'}"
+        return ", ".join([*shares[:2], *more, *[other] * (count < total and len(shares) <= 3)])
     title = title.partition(":")[0] if brief else title
     return f"{count:,} of them with {title}" if count < total else f"{'all with ' * brief}{title}"
 
@@ -254,7 +257,7 @@ def _replayed(count: int, total: int, *, is_whole: bool = False) -> str:
         return "replayed"
     if is_whole:
         live = "the failing case is the only one" if total - count == 1 else "the failing cases are the only ones"
-        return f"{live} that ran live, {count:,} {'was' if count == 1 else 'were'} replayed"
+        return f"{live} that ran live ({count:,} {'was' if count == 1 else 'were'} replayed from tapes)"
     return f"{count:,} of {plural(total, 'case')} {'was' if count == 1 else 'were'} replayed"
 
 

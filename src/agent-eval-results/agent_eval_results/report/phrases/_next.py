@@ -8,11 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_eval_results import ACCEPT_RULES, Place, Reason
+from agent_eval_results import (
+    ACCEPT_RULES,
+    NO_ACCESS,
+    OTHER_SCORING,
+    OTHER_VERSION,
+    SHORT_HISTORY,
+    UNREACHABLE,
+    NoMoreRuns,
+    Place,
+    Reason,
+)
 from agent_eval_results.data.outcome import Actor
 from agent_eval_results.outcome import actor_of
 from agent_eval_results.report.phrases._causes import place_reference, place_text
-from agent_eval_results.report.phrases._words import as_often, filled
+from agent_eval_results.report.phrases._words import LIMITS, filled
 from agent_eval_results.report.phrases.rule_changes import base_name
 from agent_eval_results.report.views import Reference, one_line
 from agent_eval_results.report.views.digest import case_name
@@ -22,7 +32,7 @@ from agent_eval_scoring.core.text import first_line, listed, plural, shorten
 
 _MOST_PLACES = 3
 _MOST_FILES = 2
-_NAME, _SHORT_NAME = 200, 60
+_NAME, _LONG_NAME, _SHORT_NAME = 200, 80, 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +48,14 @@ Step = str | Reference | ToRun
 _AGAIN = ToRun(text="run the failed job again")
 _ASK = " (without write access, e.g. from a fork: ask a maintainer)"
 """Who may not run a job again on GitHub, and on GitLab."""
-_SETTINGS = " (in the CI's configuration or agent-eval.toml)"
+_SETTINGS = ", in the CI's configuration or agent-eval.toml"
 _ACCEPT = "accept it: `agent-eval accept`, and commit the eval files"
 _PLAIN: Mapping[str, Sequence[Step]] = {
     "record-base-answers": ["compare with recorded answers: `baseline: rerun`, or results with recordings.jsonl.gz"],
     "merge-decides": ["nothing in this part: `agent-eval merge` decides"],
     "approve-with-secrets": [
-        "read the diff, then approve the run that has secrets. If none waits, set one up (docs/forks.md of agent-eval, "
-        "“Evals that need a key”). For the author: nothing",
+        "read the diff, then approve the run that has secrets. If no run waits for approval, set one up (docs/forks.md "
+        "of agent-eval, “Evals that need a key”). For the author: nothing",
     ],
     "give-dependabot-key": ["add the model key to Dependabot's secrets, then ", _AGAIN],
     "record-answers": ["record the answers again, or use `gate: thresholds`"],
@@ -110,7 +120,9 @@ def next_step(view: View) -> list[Step]:
         other, actor = actor, actor_of(reason) or actor
         addressee = _addressee(view, actor) if other != actor else ""
         if steps and addressee:
-            steps += [f". {addressee[:1].upper()}{addressee[1:]}: ", first, *others]
+            # It does not wait for the step before.
+            lead = f"meanwhile, {addressee}" if reason.code == "let-compare" else addressee
+            steps += [f". {lead[:1].upper()}{lead[1:]}: ", first, *others]
             continue
         if steps and isinstance(first, str):
             first = f". {first[:1].upper()}{first[1:]}"
@@ -163,24 +175,43 @@ def _compare_answers(remedy: str) -> list[Step]:
     return ["fix the agent if the new answer below is wrong. If it is right, ", again]
 
 
-def _raise_limit(kind: str) -> list[Step]:
-    return [f"or raise `{kind}`, so that more runs can decide"]
+def _raise_limit(view: View, remedy: NoMoreRuns, more: int = 0) -> list[Step]:
+    ask = "ask the owner of the CI to raise" if view.report.is_for_merge else "raise"
+    made = f", reached after {plural(more, 'extra run')}" if more else ""
+    return [f"to have more runs decide instead, {ask} {LIMITS[remedy]}{made}"]
 
 
 def _then_again(count: int) -> list[Step]:
-    which = f"which also repeats the {'case' if count == 1 else f'{count:,} cases'} that a model's provider failed in"
-    return [f"then run again{f', {which}' if count else ''}"]
+    cases = "case" if count == 1 else f"{count:,} cases"
+    return [f"then run again{f': that also repeats the {cases} in which the provider failed' if count else ''}"]
 
 
+_VERSIONS = "use the same version of agent-eval here{wanted} and on {base}{got}"
 _LET_COMPARE: Mapping[str, str] = {
-    "permission": "give the job the permission `actions: read`, and run it again, to compare with {}",
-    "fetch-failed": "let the job read the results of {}, which it could not (see below), and run it again",
-    "version": "use the same version of agent-eval on {} and here, and run again, to compare them",
+    NO_ACCESS: "let the job's token read earlier runs",
+    UNREACHABLE: "see why the job could not fetch the results of {base} (below)",
+    SHORT_HISTORY: "check out with `fetch-depth: 0`",
+    OTHER_VERSION: _VERSIONS,
+    OTHER_SCORING: _VERSIONS,
+}
+"""What makes the base branch's results readable, by why they are not."""
+_ACCESS: Mapping[str, str] = {
+    "GitHub": "give the job the permission `actions: read`",
+    "GitLab": "let the job's `GITLAB_TOKEN` read earlier pipelines",
 }
 
 
-def _let_compare(kind: str, base: str) -> list[Step]:
-    return [_LET_COMPARE[kind].format(base)]
+def _let_compare(kind: str, base: str, subject: str = "", wanted: str = "", got: str = "") -> list[Step]:
+    way = _ACCESS.get(subject) if kind == NO_ACCESS else None
+    versions = {"wanted": _version(wanted), "got": _version(got)}
+    step = way or _LET_COMPARE.get(kind, "let the job read the results of {base} (see below)").format(
+        base=base, **versions
+    )
+    return [f"{step}, and run again: what fails on {base} too may then not block"]
+
+
+def _version(version: str) -> str:
+    return f" ({shorten(one_line(version), _SHORT_NAME)})" if version else ""
 
 
 def _at(file: str | None, line: int | None) -> Step:
@@ -201,7 +232,10 @@ def _follow_hint(file: str | None = None, line: int | None = None, hint: str = "
     advice = hint.removesuffix(".")
     if advice[1:2].islower():
         advice = f"{advice[:1].lower()}{advice[1:]}"
-    return ["fix ", _at(file, line), f": {first_line(advice, _NAME)}" if advice else ", following its hint"]
+    if not advice:
+        return ["fix ", _at(file, line), ", following its hint"]
+    steps: list[Step] = [first_line(advice, _NAME)]
+    return steps if (place := file_reference(file, line)) is None else [*steps, " (see ", place, ")"]
 
 
 def _these(count: int) -> tuple[str, str]:
@@ -259,13 +293,14 @@ def _look_at_line(places: Sequence[Place]) -> list[Step]:
 
 def _case(view: View, case_id: str) -> Reference:
     case = view.cases[case_id]
-    return Reference(text=shorten(case_name(case), _NAME), file=case.file, line=case.line, case_id=case_id)
+    return Reference(text=shorten(case_name(case), _LONG_NAME), file=case.file, line=case.line, case_id=case_id)
 
 
 def _look_at_case(view: View, cases: Sequence[str], total: int, got: str = "") -> list[Step]:
+    case = _case(view, cases[0])
     if got:
-        return [f"all {total:,} failing cases answer “{one_line(got)}”: look at ", _case(view, cases[0]), " first"]
-    return ["look at ", _case(view, cases[0]), *[" first"] * (total > 1)]
+        return [f"all {total:,} failing cases answer “{one_line(got)}”: look at ", case, " first"]
+    return [f"look at the {total:,} failing cases, ", case, " first"] if total > 1 else ["look at ", case]
 
 
 def _look_at_others(view: View, cases: Sequence[str], count: int) -> list[Step]:
@@ -291,7 +326,11 @@ def _undo_looser_rules(view: View, count: int) -> list[Step]:
     }
     way = next((way for accepted, way in ways.items() if accepted in rules.accepted), "do not merge")
     these = "this case blocks" if count == 1 else f"these {count:,} cases block"
-    return [f"if the looser rules are not intended, {way} (by the rules of {base_name(rules)}, {these}); else nothing"]
+    again = " and start this job again" if way.startswith("remove") else ""
+    return [
+        f"if the looser rules are not intended, {way}{again}: by the rules of {base_name(rules)}, {these}. If they are "
+        "intended: nothing"
+    ]
 
 
 def _check_removed(count: int, *, is_whole: bool, files: Sequence[str] = ()) -> list[Step]:
@@ -308,10 +347,10 @@ def _flaky(view: View, count: int, base: str, cases: Sequence[str] = ()) -> list
     for case_id in cases if count <= len(cases) else ():
         name, runs = shorten(one_line(case_name(view.cases[case_id])), _SHORT_NAME), view.runs.get(case_id)
         passed, judged = view.judged_runs(view.cases[case_id])
-        there = f", on {base} in {runs.base_passed:,} of {runs.base_runs:,}" if runs is not None else ""
-        shown.append(f"{name} passed in {passed:,} of {plural(judged, 'run')}{there}")
-    numbers = f" ({'; '.join(shown)})" if shown else ""
-    return [f"{plural(count, 'case')} failed in some runs, {as_often(base)}{numbers}"]
+        there = f" (on {base} {runs.base_passed:,} of {runs.base_runs:,})" if runs is not None else ""
+        shown.append(f"{name} passed {passed:,} of {plural(judged, 'run')}{there}")
+    numbers = f": {', '.join(shown)}" if shown else ""
+    return [f"{plural(count, 'case')} failed in some runs, which may be chance{numbers}"]
 
 
 _SENTENCES: Mapping[str, Callable[..., Sequence[Step]]] = {
@@ -333,7 +372,7 @@ _SENTENCES: Mapping[str, Callable[..., Sequence[Step]]] = {
     "compare-answers": _compare_answers,
     "raise-limit": _raise_limit,
     "raise-run-timeout": lambda view: ["raise `run-timeout`" + _SETTINGS * view.report.is_for_merge],
-    "raise-budget": lambda view: ["raise the budget" + _SETTINGS * view.report.is_for_merge],
+    "raise-budget": lambda view: [f"raise {LIMITS['cost']}" + _SETTINGS * view.report.is_for_merge],
     "then-again": _then_again,
     "let-compare": _let_compare,
     "look-at-suspected": _look_at_suspected,

@@ -12,8 +12,14 @@ from agent_eval_scoring.core.text import listed, plural, short_name
 MOST_NAMES = 3
 Words = TypeVar("Words")
 
+LIMITS: Mapping[NoMoreRuns, str] = {
+    "limit": "`max-extra-runs`",
+    "time": "`run-timeout`",
+    "cost": "the budget (`max-cost`, `max-tokens` or `max-judge-calls`)",
+}
+"""The settings that end extra runs."""
 REMEDIES: Mapping[NoMoreRuns, str] = {
-    "limit": "More runs may decide it, but a limit on runs, cost or time was reached",
+    **{limit: f"More runs may decide it: raise {setting}" for limit, setting in LIMITS.items()},
     "outage": "Its fresh runs have no result, since a service that they need failed: start the job again",
     "recorded": "A recorded answer can't be run again: record the answers again, or use `gate: thresholds`",
     "thresholds": "Nothing is run again, since the thresholds decide",
