@@ -789,6 +789,56 @@ def test_load_suite__a_key_of_the_legacy_format_that_is_almost_right_is_a_warnin
     ]
 
 
+def test_load_suite__keys_that_decide_elsewhere_only(tmp_path: Path) -> None:
+    turn = {
+        "user_content": {"parts": [{"text": "Hi"}]},
+        "final_response": {"parts": [{"function_call": {"name": "greet"}}, {"text": "Hello"}]},
+    }
+    session = {"app_name": "a", "user_id": "u", "initialState": {}, "final_session_state": {}, "trace": 1}
+    case = {"eval_id": "c", "threshold": 0.5, "skip": True, "intermediate_data": {}, "tags": [], "notes": "x"}
+    case |= {"conversation": [turn], "session_input": session}
+    write(tmp_path / "a.test.json", {"eval_set_id": "a", "criteria": {}, "owner": "me", "eval_cases": [case]})
+    found = {problem.path: (problem.code, problem.hint) for problem in load_suite(tmp_path).problems}
+    inside = "eval_cases[0].conversation[0].final_response.parts[0].function_call"
+    assert {path: code for path, (code, _) in found.items()} == {
+        "criteria": "misspelt-key",
+        "eval_cases[0].threshold": "misspelt-key",
+        "eval_cases[0].skip": "misspelt-key",
+        "eval_cases[0].intermediate_data": "misspelt-key",
+        "eval_cases[0].session_input.initialState": "misspelt-key",
+        "eval_cases[0].session_input.final_session_state": "misspelt-key",
+        inside: "odd-message",
+    }
+    assert "test_config.json" in str(found["criteria"]) and "[[quarantine]]" in str(found["eval_cases[0].skip"])
+    assert found["eval_cases[0].session_input.initialState"][1] == "Did you mean `state`?"
+
+
+def test_load_suite__a_config_that_applies_to_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "evals/a.test.json", ONE)
+    for folder in ("evals", "config", "old"):
+        write(tmp_path / folder / "test_config.json", {"criteria": {"safety_v1": 1}})
+
+    def unused(**options: Any) -> list[str | None]:
+        return [each.file for each in load_suite(tmp_path, **options).problems if each.code == "config-unused"]
+
+    assert unused() == ["config/test_config.json", "old/test_config.json"]
+    assert unused(exclude=["old/"]) == ["config/test_config.json"]
+    assert unused(config=Path("config/test_config.json")) == []
+    assert unused(targets=["evals"]) == []
+
+
+def test_load_suite__a_criterion_in_two_spellings_and_a_scale_that_falls(tmp_path: Path) -> None:
+    write(tmp_path / "a.test.json", ONE)
+    prompt = {"threshold": 1, "prompt_template": "{response}", "scale": [5, 1]}
+    criteria = {"tool_trajectory_avg_score": {"threshold": 1, "matchType": "EXACT", "match_type": "IN_ORDER"}}
+    write(tmp_path / "test_config.json", {"criteria": {**criteria, "judge_prompt": prompt}})
+    found = [(each.code, each.path) for each in load_suite(tmp_path).problems if each.file == "test_config.json"]
+    assert sorted(found) == [
+        ("duplicate-key", "criteria.tool_trajectory_avg_score.match_type"),
+        ("invalid-value", "criteria.judge_prompt.scale"),
+    ]
+
+
 def test_load_suite__a_config_in_yaml_is_missed_aloud(tmp_path: Path) -> None:
     """Only agents-cli has such configs, for its datasets."""
     write(tmp_path / "evals/a.test.json", ONE)

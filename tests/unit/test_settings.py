@@ -347,6 +347,9 @@ def test_read_settings__variables_that_are_no_secrets_are_named(tmp_path: Path) 
         "AGENT_EVAL_NUM_RUNS": "3",
         "AGENT_EVAL_AGENT_SETUP": "make",
         "AGENT_EVAL_JUDGE_API_KEY": "k",
+        "AGENT_EVAL_JUDGE_KEY": "k",
+        "AGENT_EVAL_REPORT_URL": "https://example.com",
+        "AGENT_EVAL_OF_OUR_OWN": "1",
         "CI": "1",
     }
     _, problems = read_settings(tmp_path, secrets=variables)
@@ -354,6 +357,7 @@ def test_read_settings__variables_that_are_no_secrets_are_named(tmp_path: Path) 
     assert [problem.hint for problem in problems] == [
         "Use the flag `--agent-setup`.",
         "Use the flag `--num-runs` or the key `num-runs` of agent-eval.toml.",
+        "Did you mean AGENT_EVAL_JUDGE_API_KEY?",
     ]
 
 

@@ -103,7 +103,10 @@ def _with_thresholds(
 
 def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are_read: bool) -> int:
     settings, problems = read()
-    notes = [f"{each.file}: {each.message} {each.hint}" for each in problems if each.severity is Severity.WARNING]
+    warned = [each for each in problems if each.severity is Severity.WARNING]
+    notes = [
+        " ".join(filter(None, (each.location and f"{each.location}:", each.message, each.hint))) for each in warned
+    ]
     # Invalid settings, too, are reported in the pull request.
     ci, ci_problems = detect_ci_context(settings, io.environ, io.log)
     problems += ci_problems

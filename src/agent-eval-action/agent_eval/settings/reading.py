@@ -186,6 +186,10 @@ def _replay_or_record(values: dict[str, Any], sources: dict[str, str]) -> None:
         del sources[weaker]
 
 
+_READ = ("AGENT_EVAL_REPORT_URL",)
+"""Variables that are read without being the secret of a setting."""
+
+
 def _variables(environ: Mapping[str, str]) -> Iterator[Problem]:
     """Warnings for variables that look like settings: only secrets are read from variables."""
     for setting in SETTINGS:
@@ -193,6 +197,12 @@ def _variables(environ: Mapping[str, str]) -> Iterator[Problem]:
         if name in environ and setting.secret is None:
             where = f" or the key `{setting.input}` of {CONFIG_FILE}" if setting.in_file else ""
             message, hint = f"The variable {name} is not read.", f"Use the flag `--{setting.input}`{where}."
+            yield Problem(severity=Severity.WARNING, code="setting-unknown", message=message, hint=hint)
+    known = [*_READ, *(setting.secret for setting in SETTINGS if setting.secret is not None)]
+    settings = {f"AGENT_EVAL_{setting.input.replace('-', '_').upper()}" for setting in SETTINGS}
+    for name in sorted(environ.keys() - settings - set(known)):
+        if name.startswith("AGENT_EVAL_") and (close := nearby(name, known, 1, 0.8)):
+            message, hint = f"The variable {name} is not read.", f"Did you mean {close[0]}?"
             yield Problem(severity=Severity.WARNING, code="setting-unknown", message=message, hint=hint)
 
 

@@ -90,6 +90,7 @@ def _load_suite(
         if loaded_file is not None:
             loaded.append(loaded_file)
     problems += configs.problems
+    problems += configs.unused(discovery.configs, [file.path for file in discovery.files])
     problems += _unmatched_ids(discovery, ids)
     if initial_session is not None and unused_session:
         problems.append(_unused_session(initial_session, root))

@@ -76,6 +76,14 @@ def _nameless_calls(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[
                 at = (*path, "conversation", number, "intermediate_data", "tool_uses", index)
                 message = "The expected call has no `name`, so no call of the agent can match it."
                 yield file.warning("invalid-value", message, at, 'Add "name": "get_weather", the tool\'s name.')
+        for index, part in enumerate(turn.final_response.iter_parts() if turn.final_response is not None else ()):
+            if part.function_call is not None:
+                yield file.warning(
+                    "odd-message",
+                    "A call in `final_response` is compared with nothing.",
+                    (*path, "conversation", number, "final_response", "parts", index, "function_call"),
+                    "Expected calls stand in `intermediate_data.tool_uses`.",
+                )
 
 
 def _odd_messages(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:

@@ -55,6 +55,8 @@ class Discovery:
     problems: list[Problem] = field(default_factory=list)
     exclude: PathPatterns = field(default_factory=lambda: PathPatterns([]))
     """Files and directories to skip, also for configs."""
+    configs: list[Path] = field(default_factory=list)
+    """The configs of a searched repository, whether they apply to a file or not."""
 
 
 def discover(
@@ -103,6 +105,11 @@ def discover(
         key=lambda file: file.name,
     )
     discovery.problems += [*search.problems, *search.notices(), *search.misnamed(ids)]
+    if not targets:
+        names = (path for path in search.other_json if path.name == CONFIG_NAMES[0] and path.is_file())
+        discovery.configs = [
+            path for path in names if path not in search.skip and not discovery.exclude.match(name_of(path, root))
+        ]
     if discovery.files and not exclude:
         discovery.problems += [_nothing_in(path) for path in empty]
     if not discovery.files and not has_error(discovery.problems):

@@ -262,6 +262,12 @@ def _template(value: str) -> str:
     return value
 
 
+def _rising(value: list[float]) -> list[float]:
+    if value[0] >= value[1]:
+        raise ValueError("must begin with the lowest score, e.g. [1, 5]")
+    return value
+
+
 class JudgePromptCriterion(LlmAsAJudgeCriterion):
     """Judged by a model with a prompt of the repository's. Not in ADK."""
 
@@ -269,7 +275,7 @@ class JudgePromptCriterion(LlmAsAJudgeCriterion):
     """The task, with `{response}` or `{agent_data}`, and at will `{prompt}`, `{reference}`, `{context}`."""
     system_instruction: str = ""
     """Put before the task."""
-    scale: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
+    scale: Annotated[list[float], Field(min_length=2, max_length=2), AfterValidator(_rising)] | None = None
     """The lowest and the highest score that counts; a vote outside is none. Default: any number."""
     direction: Literal["higher", "lower"] = "higher"
     """Which scores are better."""

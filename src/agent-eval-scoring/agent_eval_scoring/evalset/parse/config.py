@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -142,6 +142,19 @@ class ConfigFinder:
             self._of_datasets[given, limits], problems = self._load_dataset_config(given, limits)
             self.problems += problems
         return self._of_datasets[given, limits]
+
+    def unused(self, configs: Iterable[Path], files: Collection[Path]) -> Iterator[Problem]:
+        """Warnings for configs that apply to none of the files, after `for_file` of each; none with an override."""
+        for path in configs if self.override is None else ():
+            used = path in self._nearest.values() or any(file.is_relative_to(path.parent) for file in files)
+            if not used and _has_criteria(path):  # The name is common in other tools.
+                yield Problem(
+                    severity=Severity.WARNING,
+                    code="config-unused",
+                    message="The config applies to no eval file: none is in its directory or below it.",
+                    hint="Move it to the eval files or above them, set `config` to its path, or delete it.",
+                    file=name_of(path, self.root),
+                )
 
     def _nearest_of_dataset(self, path: Path) -> Path | None:
         """The config above a dataset; for one elsewhere, e.g. traces, that of the project, as agents-cli finds it."""

@@ -240,6 +240,15 @@ def _field_problems(document: Document, model: BaseCriterion, metric: str, path:
     if len(unknown) > MAX_PROBLEMS:
         message = f"{len(unknown):,} fields are not fields of `{metric}`."
         yield document.error("misspelt-criterion-field", message, path=path, hint="Remove them.")
+    for key in sorted(model.model_extra or {}):
+        if key in fields:  # The other spelling was read.
+            yield document.warning(
+                "duplicate-key",
+                f"`{key}` occurs in snake_case and in camelCase; only the latter is read.",
+                path=(*path, key),
+                key=True,
+                hint="Remove one of them.",
+            )
     for key in unknown[:MAX_PROBLEMS]:
         close = near_miss(key, fields)
         name = to_snake(key)

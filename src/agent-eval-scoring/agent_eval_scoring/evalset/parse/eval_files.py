@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.alias_generators import to_snake
 
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, Severity
 from agent_eval_scoring.evalset.json import Document, JsonPath
-from agent_eval_scoring.evalset.models import EvalCase, EvalSet
+from agent_eval_scoring.evalset.models import EvalCase, EvalSet, SessionInput
 from agent_eval_scoring.evalset.parse.dataset import convert_dataset, is_dataset
 from agent_eval_scoring.evalset.parse.legacy import (
     Converted,
@@ -108,6 +109,7 @@ def _read_current(document: Document, value: dict[str, Any]) -> tuple[EvalFile |
             return None, [_not_an_eval_set(document, value)]
     problems = list(_camel_case(document, value))
     renamed = {problem.hint for problem in problems}
+    problems += _elsewhere(document, value, ())
     problems += islice(_misspelt(document, value, (), keys_of(EvalSet), aliases=False), MAX_PROBLEMS)
     eval_set: EvalSet | None = None
     cases: dict[int, EvalCase] = {}
@@ -123,12 +125,7 @@ def _read_current(document: Document, value: dict[str, Any]) -> tuple[EvalFile |
             ]
         problems += set_problems
         cases = _valid_cases(value.get("eval_cases"))
-    keys = keys_of(EvalCase)
-    misspelt = (
-        _misspelt(document, case.model_extra, ("eval_cases", index), keys, aliases=True)
-        for index, case in cases.items()
-        if case.model_extra
-    )
+    misspelt = (_ignored(document, case, ("eval_cases", index)) for index, case in cases.items())
     # Limited, because each of these warnings takes a search for similar names.
     problems += islice(chain.from_iterable(misspelt), MAX_PROBLEMS)
     set_id = value.get("eval_set_id")
@@ -157,6 +154,48 @@ def _camel_case(document: Document, value: dict[str, Any]) -> Iterator[Problem]:
                 path=(camel,),
                 key=True,
                 hint=f"Rename it to `{snake}`. Inside cases both spellings work.",
+            )
+
+
+_CONFIG = (
+    "Criteria and thresholds stand in the `test_config.json` beside the file; those of one case in a `[[policy]]` of "
+    "agent-eval.toml."
+)
+_QUARANTINE = "`[[quarantine]]` in agent-eval.toml lets a case fail, and `exclude` leaves files out."
+_ELSEWHERE = dict.fromkeys(("criteria", "metrics", "threshold", "thresholds", "num_runs", "eval_metrics"), _CONFIG)
+_ELSEWHERE |= dict.fromkeys(("skip", "skipped", "disabled", "enabled", "only"), _QUARANTINE)
+_ELSEWHERE |= dict.fromkeys(
+    ("user_content", "final_response", "intermediate_data"), "It belongs into a turn of `conversation`."
+)
+"""Keys that other formats have in an eval set or a case, and that their authors rely on: where this is said here."""
+_STATES = ("initial_state", "initialState", "session_state", "sessionState")
+
+
+def _elsewhere(document: Document, value: Mapping[str, Any], path: JsonPath) -> Iterator[Problem]:
+    """Warnings for ignored keys of other formats that would decide something."""
+    where = "an eval case" if path else "an eval set"
+    for key in value:
+        if hint := _ELSEWHERE.get(to_snake(key)):
+            message = f"`{key}` is not a key of {where} and is ignored."
+            yield document.warning("misspelt-key", message, path=(*path, key), key=True, hint=hint)
+
+
+def _ignored(document: Document, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
+    """Warnings for ignored keys of a case and of its session."""
+    if case.model_extra:
+        yield from _elsewhere(document, case.model_extra, path)
+        yield from _misspelt(document, case.model_extra, path, keys_of(EvalCase), aliases=True)
+    session = case.session_input
+    for key in (session.model_extra or ()) if session is not None else ():
+        in_case, close = to_snake(key) == "final_session_state", near_miss(key, keys_of(SessionInput))
+        name = "state" if key in _STATES else close
+        if in_case or name is not None:
+            yield document.warning(
+                "misspelt-key",
+                f"`{key}` is not a key of `session_input` and is ignored.",
+                path=(*path, "session_input", key),
+                key=True,
+                hint="It belongs into the case, beside `session_input`." if in_case else f"Did you mean `{name}`?",
             )
 
 
