@@ -153,6 +153,8 @@ CONFIG_AND_CASES: dict[str, tuple[Any, ...]] = {
     ),
     "no answer, and criteria of calls": ({"criteria": {**CALLS, "trajectory_recall": 1}}, BARE),
     "one turn without an answer": ({"criteria": {"response_similarity": 1}}, turns(TURN, turn(final_response=None))),
+    "no answer, and a criterion that is turned off": ({"criteria": {"response_match_score": 0.0, **CALLS}}, BARE),
+    "no answer, and facts without a threshold to reach": ({"criteria": {"response_facts": 0.0}}, BARE),
     "no expected responses": ({"criteria": {"intermediate_response_similarity": 0.5}}, case()),
     "expected responses in one of two turns": ({"criteria": {"intermediate_response_similarity": 0.5}}, SAYING),
     "odd messages": (

@@ -42,7 +42,8 @@ def turns_without_references(
             'Add them to a turn, e.g. "intermediate_data": {"intermediate_responses": '
             '[["agent_name", [{"text": "..."}]]]}, or remove the criterion.',
         )
-    needing = [spec for spec, _ in builtin if spec.needs_final_response]
+    compared = [(spec, criterion) for spec, criterion in builtin if spec.needs_final_response and _can_fail(criterion)]
+    needing = [spec for spec, _ in compared]
     if not needing:
         return
     without = [number for number, turn in enumerate(turns) if not text_of(turn.final_response)]
@@ -56,7 +57,7 @@ def turns_without_references(
             "Add the expected answers, or use a test_config.json without this criterion: else no answer can pass.",
         )
         return
-    effects = " ".join(dict.fromkeys(_effect(criterion) for spec, criterion in builtin if spec.needs_final_response))
+    effects = " ".join(dict.fromkeys(_effect(criterion) for _, criterion in compared))
     for number in without:
         yield file.warning(
             "turn-without-reference",
@@ -66,11 +67,20 @@ def turns_without_references(
         )
 
 
+_SCORES_NOTHING = {"response_facts", "response_similarity"}
+"""Without a reference they have no score. Those of ADK score 0."""
+
+
+def _can_fail(criterion: CriterionConfig) -> bool:
+    """Whether an answer without a reference fails: not where 0 is enough, as authors turn a criterion of ADK off."""
+    return criterion.metric in _SCORES_NOTHING or criterion.threshold is None or criterion.threshold > 0
+
+
 def _effect(criterion: CriterionConfig) -> str:
     """The effect of a turn without a reference on a criterion."""
     if criterion.metric == "response_facts":
         return "`response_facts` leaves the turn out."
-    if criterion.metric != "response_similarity":
+    if criterion.metric not in _SCORES_NOTHING:
         return "As in ADK, any answer scores 0 in this turn."
     return "Any answer in this turn leaves `response_similarity` without a score."
 
