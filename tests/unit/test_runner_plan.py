@@ -454,6 +454,7 @@ ESTIMATES: dict[str, tuple[list[LoadedFile], int]] = {
     "all that the agent knew": ([file([estimated(judged_turn("y" * 8_000, "x"))], metric("hallucinations_v1"))], 1),
     "a scenario": ([file([led(), *FIXED], metric("safety_v1", samples=1))], 1),
     "and a file without one": ([file([led()], SAFETY), file(FIXED, metric("safety_v1", samples=1))], 1),
+    "two by the names of a pool": ([file(ONE, *(replace(ONCE, label=label) for label in ("tone", "rude")))], 1),
     "nothing": ([], 1),
 }
 

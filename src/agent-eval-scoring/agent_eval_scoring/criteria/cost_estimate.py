@@ -43,7 +43,7 @@ class CriterionEstimate(WireModel):
     """Calls of one criterion, or of the simulated user, in all runs of a file."""
 
     metric: str
-    """ADK's name, or `user-simulator`."""
+    """Its name in reports, or `user-simulator`."""
     cases: int
     model: str | None = None
     """The model that it calls; None if it calls none."""
@@ -143,7 +143,7 @@ def _file(file: LoadedFile, runs: int, default_model: str, prices: Mapping[str, 
     for config in file.config.criteria:
         options = judge_of(config, default_model)
         if options is None:
-            rows.append(CriterionEstimate(metric=config.metric, cases=len(cases)))
+            rows.append(CriterionEstimate(metric=config.name, cases=len(cases)))
             continue
         calls_per_case = [_calls(config, options, count) for count in turns]
         tokens = None if prices is None else _tokens(config, cases, calls_per_case)
@@ -151,7 +151,7 @@ def _file(file: LoadedFile, runs: int, default_model: str, prices: Mapping[str, 
         calls = sum(calls_per_case, Range()).times(runs)
         rows.append(
             CriterionEstimate(
-                metric=config.metric,
+                metric=config.name,
                 cases=len(cases),
                 model=options.model,
                 samples=1 if config.metric == "hallucinations_v1" else options.samples,
