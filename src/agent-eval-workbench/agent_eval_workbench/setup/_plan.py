@@ -190,7 +190,7 @@ def _config(root: Path, suite: Suite, needed: bool) -> Iterator[Step]:
     nearest = finder.for_file(path)
     found = dict.fromkeys((*suite.problems, *finder.problems))
     misnamed = [problem for problem in found if problem.code == "config-misnamed"]
-    for problem in misnamed:
+    for problem in (*misnamed, *(problem for problem in found if problem.code == "config-not-applied")):
         yield Step(status="to do", what=problem.location, note=f"{problem.message} ({problem.hint})")
     if nearest is None or nearest.source is not None:
         if nearest is not None and nearest.source not in configs:

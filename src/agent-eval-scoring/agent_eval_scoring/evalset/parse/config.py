@@ -15,8 +15,15 @@ from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.patterns import PathPatterns
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, Severity, has_error
 from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.core.text import listed
 from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
-from agent_eval_scoring.evalset.models import CRITERION_MODELS, ConfigFile, EvalConfig, LlmAudioUserSimulatorConfig
+from agent_eval_scoring.evalset.models import (
+    CRITERION_MODELS,
+    METRICS,
+    ConfigFile,
+    EvalConfig,
+    LlmAudioUserSimulatorConfig,
+)
 from agent_eval_scoring.evalset.parse.criteria import criterion, hint_for_key, read_criteria
 from agent_eval_scoring.evalset.parse.dataset_config import NAMES as DATASET_CONFIGS
 from agent_eval_scoring.evalset.parse.dataset_config import (
@@ -35,6 +42,8 @@ CONFIG_NAMES = ("test_config.json", "eval_config.json")
 _OF_AGENTS_CLI = ("agents-cli-manifest.yaml", "datasets", "../datasets")
 """Beside a config in YAML, or in a directory above it: agents-cli's datasets are scored with it."""
 _IN_YAML = re.compile(rb"^(?:criteria|metrics|metrics_to_run|custom_metrics)[ \t]*:", re.MULTILINE)
+_MOST_OTHERS = 50
+"""Most files that are looked at beside a config."""
 _ALIKE = 0.75
 """How alike a config's name and that of a file must be for a warning: `config.json` and `test-config.jsonc` are."""
 
@@ -206,6 +215,8 @@ class ConfigFinder:
                 self._warn_of_two(configs)
             if not found:
                 self.problems += _misnamed(directory, self.root)
+            elif configs:
+                self.problems += self._not_applied(configs[0])
             inside = directory != self.root and directory.is_relative_to(self.root)
             above = self._find(directory.parent, filtered) if inside and not configs else None
             self._nearest[directory, filtered] = configs[0] if configs else above
@@ -221,6 +232,30 @@ class ConfigFinder:
                 file=name_of(configs[1], self.root),
             )
         )
+
+    def _not_applied(self, config: Path) -> Iterator[Problem]:
+        """A notice for configs beside one, as people have them for `adk eval --config_file_path`."""
+        others = sorted(path for path in config.parent.glob("*config*.json") if path.name not in CONFIG_NAMES)
+        names = [
+            f"`{path.name}`"
+            for path in islice(others, _MOST_OTHERS)
+            if not self.exclude.match(name_of(path, self.root)) and _has_metrics(path)
+        ]
+        if names:
+            yield Problem(
+                severity=Severity.NOTICE,
+                code="config-not-applied",
+                message=f"`{config.name}` applies, and no eval file has the criteria of {listed(names, 3)} beside it.",
+                hint=f"Move it with its eval files to a directory, as `{CONFIG_NAMES[0]}`, or run these with `config`.",
+                file=name_of(config, self.root),
+            )
+
+
+def _has_metrics(path: Path) -> bool:
+    """Whether a file has criteria of ADK's, as a config has them."""
+    document = read_document(path, path.name)[0]
+    criteria = document.value.get("criteria") if document is not None and isinstance(document.value, dict) else None
+    return isinstance(criteria, dict) and not METRICS.keys().isdisjoint(criteria)
 
 
 def _misnamed(directory: Path, root: Path) -> Iterator[Problem]:
