@@ -67,11 +67,27 @@ SAMPLES: dict[str, dict[str, str]] = {
     },
     "evals with ADK's criteria": {"home/agent.py": AGENT, "home/a.test.json": EVALS, ".gitignore": "x\r\ny"},
     "variables that the source reads": {
-        "home/agent.py": AGENT + "import os\nTOKEN = os.environ['CRM_TOKEN']\nos.environ['SET_HERE'] = ''\n",
+        "home/agent.py": AGENT
+        + "import os\nfrom home.tools import TOKEN\nTOKEN = os.environ['CRM_TOKEN']\nos.environ['SET_HERE'] = ''\n",
         "home/tools.py": "from os import environ, getenv\nprint(\n    getenv('PLACES_KEY', ''),\n"
         "    environ.get('OPENAI_API_KEY'), environ['HOME'], getenv('GOOGLE_CLOUD_PROJECT'))\n"
         "TOKEN = environ.get('CRM_TOKEN'), environ.get('GITHUB_TOKEN')\n",
         "home/old.py": "print getenv('PYTHON_2')\n",
+        ".github/x": "",
+    },
+    "variables of a server that the agent does not import": {
+        "a/bot/agent.py": AGENT + "from bot.tools.web import search\nfrom . import config\nfrom ..shared import x\n",
+        "a/bot/__init__.py": "from . import agent\n",
+        "a/bot/config.py": "import os\nREGION = os.getenv('REGION'), os.getenv('GOOGLE_CLOUD_PROJECT')\n",
+        "a/bot/tools/__init__.py": "import os\nTOOLS = os.environ['TOOLS_URL']\n",
+        "a/bot/tools/web.py": "import os, importlib\nSEARCH = os.environ['SEARCH_KEY']\n",
+        "a/bot/server.py": "import os\nfrom bot import agent\nPORT = os.getenv('PORT'), os.getenv('REGION')\n",
+        ".github/x": "",
+    },
+    "many agents and variables": {
+        **{f"samples/s{number:02}/agent.py": AGENT for number in range(10)},
+        "samples/s03/agent.py": AGENT
+        + "".join(f"import os\nos.getenv('S_{number}')\nos.getenv('ADK_{number}')\n" for number in range(14)),
         ".github/x": "",
     },
     "variables that the workflow passes": {
@@ -185,6 +201,23 @@ def test_init__lists_the_first_mistakes_of_a_file(
     assert "`agent-eval validate` lists all their errors" in done
 
 
+@pytest.mark.parametrize(
+    ("files", "recorded"),
+    [
+        (("a/agent.py", "a/a.test.json", "b/agent.py", "c/agent.py"), ["evals/b.evalset.json", "evals/c.evalset.json"]),
+        (("bot/agent.py", "tests/eval/a.test.json"), []),
+    ],
+)
+def test_init__an_agent_whose_eval_files_have_mistakes_needs_no_new_one(
+    files: tuple[str, ...], recorded: list[str], shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {file: AGENT if file.endswith(".py") else "{" for file in files})
+    monkeypatch.chdir(tmp_path)
+    done = shell.run("init", "--ci", "none", code=0)
+    assert re.findall(r"^  agent-eval record (.+)", done, re.MULTILINE) == recorded
+    assert (tmp_path / "evals").exists() == bool(recorded)
+
+
 def test_init__can_be_told_the_ci_system(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a repository that has signs of another one, or of none."""
     for ci in ("github", "gitlab", "jenkins", "none"):
@@ -241,7 +274,7 @@ def test_init__refuses(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_init__offers_a_recording_in_a_terminal(tmp_path: Path) -> None:
-    write(tmp_path, {"agents/a/agent.py": AGENT, "agents/b/agent.py": AGENT})
+    write(tmp_path, {f"agents/{name}/agent.py": AGENT for name in "abc"})
     command = [*AGENT_EVAL, "init"]
     with on_terminal(
         command, cwd=tmp_path, environment=Repository(root=tmp_path).environment(), columns=40

@@ -11,7 +11,7 @@ from agent_eval.commands import CliIO
 from agent_eval.commands.start import print_problems
 from agent_eval_scoring.core.text import harmless
 from agent_eval_workbench.authoring.terminal import has_terminal, read_line
-from agent_eval_workbench.setup import Setup, Step, apply, plan_setup, record_command
+from agent_eval_workbench.setup import MOST_AGENTS, Setup, Step, apply, plan_setup, record_command
 
 _WORDS = {"create": "created", "change": "changed"}
 _DRY_WORDS = {"create": "create", "change": "change"}
@@ -55,13 +55,13 @@ def _line(step: Step, words: dict[str, str], column: int) -> str:
 
 def _recorded(setup: Setup, root: Path) -> list[tuple[str, str]]:
     """Offers to record a case of each agent. Returns what is left to record."""
-    left = []
-    for file, agent in setup.records:
+    left: list[tuple[str, str]] = []
+    for number, (file, agent) in enumerate(setup.records):
         try:
             answer = read_line(f"\nTalk to {harmless(agent)} now, and keep the conversation as its first case? [Y/n] ")
         except (EOFError, KeyboardInterrupt):
             print()
-            answer = "n"
+            return [*left, *setup.records[number:]]
         if answer.strip().lower() in {"", "y", "yes"}:
             command = [sys.executable, "-m", "agent_eval", "record", file]
             if subprocess.run(command, cwd=root, check=False).returncode == 0 and (root / file).exists():
@@ -79,7 +79,7 @@ def _next(left: list[tuple[str, str]], directory: Path, is_dry: bool) -> list[st
         lines.append("Next:")
     if is_dry:
         lines.append("  agent-eval init")
-    lines += [f"  {record_command(file)}" for file, _ in left]
+    lines += [f"  {record_command(file)}" for file, _ in left[:MOST_AGENTS]]
     if not (is_dry or left):
         lines.append("  agent-eval run")
     return lines

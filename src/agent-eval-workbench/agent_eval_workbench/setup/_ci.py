@@ -119,6 +119,8 @@ class Variables:
     """The keys of their models' providers, which the gate passes to them."""
     reads: dict[str, tuple[str, ...]]
     """The other variables that the source reads, each with its places, FILE:LINE."""
+    aside: tuple[str, ...] = ()
+    """Those that only files read which no agent imports, e.g. a server's."""
 
 
 def find_variables(root: Path, directories: Sequence[Path]) -> Variables:
@@ -130,23 +132,66 @@ def find_variables(root: Path, directories: Sequence[Path]) -> Variables:
     """
     keys: dict[str, None] = {}
     reads: dict[str, list[str]] = {}
+    aside: dict[str, None] = {}
     is_google = False
     for directory in directories:
+        imported = _imported(directory, root)
         for path in islice(_sources(directory), _MOST_FILES):
             text = _text(path)
             is_google |= _GEMINI.search(text) is not None
             names = [*_KEY.findall(text), *(f"{name.upper()}_API_KEY" for name in _LITELLM.findall(text))]
             keys |= dict.fromkeys(name for name in names if is_passed(name))
             for name, line in _reads(text) if path.suffix == ".py" else ():
-                reads.setdefault(name, []).append(f"{name_of(path, root)}:{line}")
+                if imported is None or path in imported:
+                    reads.setdefault(name, []).append(f"{name_of(path, root)}:{line}")
+                else:
+                    aside[name] = None
     if not keys or (is_google and not keys.keys() & _GOOGLE_KEYS):
         keys = {DEFAULT_KEY: None, **keys}
-    others = {
-        name: tuple(dict.fromkeys(places))
-        for name, places in reads.items()
-        if name not in keys and not _matches(name, BASE_VARIABLES)
-    }
-    return Variables(keys=tuple(keys), reads=others)
+
+    def is_other(name: str) -> bool:
+        return name not in keys and not _matches(name, BASE_VARIABLES)
+
+    return Variables(
+        keys=tuple(keys),
+        reads={name: tuple(dict.fromkeys(places)) for name, places in reads.items() if is_other(name)},
+        aside=tuple(name for name in aside if name not in reads and is_other(name)),
+    )
+
+
+def _imported(directory: Path, root: Path) -> set[Path] | None:
+    """The files below an agent that its module imports, as the source says; None if that can't be said."""
+    waiting = [path for path in (directory / "agent.py", directory / "__init__.py") if path.is_file()]
+    if not waiting or (directory / "root_agent.yaml").is_file():
+        return None
+    bases = [folder for folder in (directory, *directory.parents) if folder.is_relative_to(root)]
+    seen: set[Path] = set()
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        try:
+            tree = ast.parse(_text(path))
+        except (SyntaxError, ValueError, RecursionError):
+            return None
+        for level, name in _imports(tree):
+            for base in list(path.parents)[level - 1 : level] if level else bases:
+                parts = name.split(".") if name else []
+                for depth in range(len(parts) + 1):
+                    module = base.joinpath(*parts[:depth])
+                    files = (module / "__init__.py", module.with_suffix(".py") if depth else module)
+                    waiting += [file for file in files if file.is_relative_to(directory) and file.is_file()]
+    return seen
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """What a module imports: the dots before a name, and the name with what is taken from it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.level, f"{node.module or ''}.{alias.name}".strip(".")) for alias in node.names)
 
 
 def is_passed(name: str) -> bool:

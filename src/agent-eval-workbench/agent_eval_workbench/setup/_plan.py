@@ -9,6 +9,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +39,9 @@ _IGNORED = (f"{DEFAULT}/", ".adk/")
 _SETTINGS = "agent-eval.toml"
 _GATE = "agent-eval"
 _PER_FILE = 3
+MOST_AGENTS = 8
+"""Most agents without evals that are listed; a repository of samples can have a hundred."""
+_MOST_VARIABLES = 12
 _GITLAB, _JENKINS = ".gitlab-ci.yml", "Jenkinsfile"
 _SECONDS = 10.0
 _BRANCH = re.compile(r"[A-Za-z0-9][\w./-]*")
@@ -92,7 +96,7 @@ def plan_setup(root: Path, *, ci: str | None = None) -> Setup:
     if has_error(problems):
         return Setup(problems=tuple(problems))
     suite, choices = find(settings)
-    missing = _without_evals(agents, choices, has_files=bool(suite.file_count))
+    missing = _without_evals(agents, choices, suite)
     files = dict(zip(missing, _new_files(missing, root), strict=True))
     steps = [
         *_eval_files(suite, choices, files),
@@ -134,10 +138,13 @@ def _can_write(path: Path, root: Path) -> bool:
     return is_right and os.access(existing, os.W_OK) and path.resolve().is_relative_to(root.resolve())
 
 
-def _without_evals(agents: Sequence[str], choices: AgentChoices, *, has_files: bool) -> list[str]:
-    """The agents that no eval file tests."""
+def _without_evals(agents: Sequence[str], choices: AgentChoices, suite: Suite) -> list[str]:
+    """The agents that no eval file tests, not one with an error either."""
     tested = {choice.source for choice in choices.by_file.values()}
-    return [agent for agent in agents if agent not in tested] if has_files else list(agents)
+    broken = [problem.file for problem in suite.errors if problem.file is not None and suite.file_count]
+    if broken:
+        tested |= {agent for agent in agents if agents[1:] == [] or any(f.startswith(f"{agent}/") for f in broken)}
+    return [agent for agent in agents if agent not in tested]
 
 
 def _name(agent: str, root: Path) -> str:
@@ -174,8 +181,11 @@ def _eval_files(suite: Suite, choices: AgentChoices, files: dict[str, str]) -> I
             yield Step(status="to do", what=problem.location, note=f"{problem.message} ({problem.hint})")
         elif problem.code == "no-eval-files" and problem.severity is Severity.ERROR and why:
             yield Step(status="to do", what="eval files", note=why)
-    for agent, file in files.items():
+    for agent, file in islice(files.items(), MOST_AGENTS):
         yield Step(status="to do", what=file, note=f"record a case of {agent}")
+    if (left := len(files) - MOST_AGENTS) > 0:
+        note = f"have no eval file either; {_SETTINGS} names one for each"
+        yield Step(status="to do", what=plural(left, "more agent"), note=note)
 
 
 def _config(root: Path, suite: Suite, needed: bool) -> Iterator[Step]:
@@ -292,19 +302,27 @@ def _not_passed(root: Path, variables: Variables) -> Iterator[Step]:
     ci = "\n".join(_read(path) or "" for path in jobs)
     left = {name: places for name, places in variables.reads.items() if not re.search(rf"\b{name}\b", ci)}
     added = []
-    for name, places in left.items():
-        status = "passed to the agent, if the job sets it"
-        if not is_passed(name):
-            status = "not passed to the agent"
-            try:
-                allow_list(f"+{name}")
-                added.append(name)
-            except ValueError as error:
-                status = str(error)
-        yield Step(status="to do", what=name, note=f"read at {listed(places, 3)}; {status}")
+    passed = [name for name in left if is_passed(name)]
+    others = [name for name in left if name not in passed]
+    for number, name in enumerate(others):
+        status = "not passed to the agent"
+        try:
+            allow_list(f"+{name}")
+            added.append(name)
+        except ValueError as error:
+            status = str(error)
+        if number < _MOST_VARIABLES:
+            yield Step(status="to do", what=name, note=f"read at {listed(left[name], 3)}; {status}")
+    more = others[_MOST_VARIABLES:]
+    for names, note in ((more, "not passed to the agent"), (passed, "passed to the agent, if the job sets them")):
+        if names:
+            yield Step(status="to do", what="variables", note=f"{note}: {listed(names, _MOST_VARIABLES)}")
     if left:
         option = f', with `agent-env: "+{",".join(added)}"`' if added else ""
         yield Step(status="to do", what="variables", note=f"set those that the agent needs in the job{option}")
+    if aside := [name for name in variables.aside if not is_passed(name)]:
+        note = f"read only by files that no agent imports, so not passed: {listed(aside, _MOST_VARIABLES)}"
+        yield Step(status="kept", what="variables", note=note)
 
 
 def _existing_workflow(top: Path) -> Path | None:
