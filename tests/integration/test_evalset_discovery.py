@@ -121,6 +121,7 @@ def test_discovery__what_is_found_in_directories(tmp_path: Path) -> None:
     root = tmp_path / "misnamed"
     make(root, ["a/paris.evalset.json", "a/rome.json", "a/old/oslo.json"], EVALS)
     make(root, ["a/cities.json"], '["Rome"]')
+    make(root, ["a/eval.schema.json"], '{"properties": {"eval_cases": {"type": "array"}}, "required": ["eval_cases"]}')
     find("misnamed beside others", root)
     find("misnamed beside others, excluded", root, exclude=["rome.json"])
     find("misnamed beside others, not asked for", root, "a/paris.evalset.json")

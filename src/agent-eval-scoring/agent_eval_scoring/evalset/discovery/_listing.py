@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -244,8 +244,8 @@ def _walk(listing: Listing, directory: Path, skip: frozenset[Path]) -> None:
 
 
 _MOST_FILES = 2_000
-_KEYS = (b'"eval_cases"', b'"evalCases"', b'"expected_tool_use"')
-"""What only eval files have: sets in both spellings, and lists of turns."""
+_KEYS = re.compile(rb'"(?:eval_cases|evalCases|expected_tool_use)"\s*:\s*(?:\[|null)')
+"""What only eval files have: sets in both spellings, and lists of turns. Others have the words, e.g. JSON Schemas."""
 
 
 def reasons(root: Path, directories: list[Path], skip: frozenset[Path]) -> Iterator[str]:
@@ -300,10 +300,9 @@ def looks_like_evals(path: Path) -> bool:
     return contains(path, _KEYS)
 
 
-def contains(path: Path, texts: Sequence[bytes]) -> bool:
-    """Whether a file has one of the texts; false if it can't be read."""
+def contains(path: Path, pattern: re.Pattern[bytes]) -> bool:
+    """Whether a pattern is in a file; false if it can't be read."""
     try:
-        text = read_regular(path, MAX_SETTINGS)
+        return pattern.search(read_regular(path, MAX_SETTINGS)) is not None
     except OSError:
         return False
-    return any(each in text for each in texts)

@@ -207,7 +207,7 @@ def _resolve(
 
 def _missing(root: Path, selector: Selector, before: Sequence[Path]) -> Problem:
     path = absolute(root / selector.path)
-    has_id = f'"{selector.path}"'.encode()
+    has_id = re.compile(re.escape(f'"{selector.path}"'.encode()))
     shown, hint = selector.path, f"Paths are relative to {root}."
     if "://" in selector.path or selector.path in ("gs", "s3", "http", "https"):
         hint = "Only local files are read; download it first."
@@ -216,7 +216,7 @@ def _missing(root: Path, selector: Selector, before: Sequence[Path]) -> Problem:
         hint = "A glob selects `*.test.json` and `*.evalset.json` files that neither git ignores nor `exclude` skips. "
         hint += "Name other files without a glob."
         return Problem(code="path-not-found", message=f"No eval file matches `{shown}`.", hint=hint)
-    elif cases := [file for file in before if contains(file, [has_id])]:
+    elif cases := [file for file in before if contains(file, has_id)]:
         hint = f"`{name_of(cases[0], root)}:{selector.path}` selects this case of the file."
     elif path.parent.is_dir():
         names = sorted(entry.name for entry in path.parent.iterdir())
