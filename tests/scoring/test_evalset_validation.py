@@ -861,6 +861,9 @@ def test_config__keys_that_are_comments_are_no_finding(tmp_path: Path) -> None:
     write(tmp_path / "a.test.json", ONE)
     write(tmp_path / "test_config.json", {"_comment": "why", "//": "how", "$schema": "x", **scored(0.5)})
     assert not load_suite(tmp_path).problems
+    write(tmp_path / "test_config.json", {"eval_metrics": [{"name": "tone"}], **scored(0.5)})
+    [problem] = load_suite(tmp_path).problems
+    assert 'keys of "criteria"' in str(problem.hint)
 
 
 def test_render_text__findings_that_say_the_same_of_places_in_a_file_are_one(tmp_path: Path) -> None:

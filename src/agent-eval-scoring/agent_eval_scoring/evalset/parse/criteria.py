@@ -166,7 +166,9 @@ def hint_for_metric(metric: str, names: Iterable[str]) -> str:
 
 
 def hint_for_key(key: str) -> str | None:
-    """The hint for a criterion beside `criteria`; None for other keys."""
+    """The hint for a criterion beside `criteria`, and for other tools' lists of metrics; None for other keys."""
+    if key in {"metrics", "eval_metrics", "evaluation_metrics", "metrics_to_run"}:
+        return 'ADK has the metrics as keys of "criteria", each with its threshold: {"response_match_score": 0.8}.'
     return f'Criteria are keys of "criteria": {{...}}. Write `{key}` there.' if key in METRICS else None
 
 
