@@ -38,6 +38,7 @@ from agent_eval_results.data.report import (
     SelectionReport,
     TargetReport,
 )
+from agent_eval_results.data.stored_runs import stored_means
 from agent_eval_scoring.core.recording import RunError
 
 # Head against base: what is compared, what is listed apart, and that nothing else gives a delta.
@@ -336,6 +337,13 @@ MATCHED: dict[str, tuple[Any, ...]] = {
 
 def test_match__comparison_and_statistics_agree() -> None:
     check("golden_matched.txt", "".join(f"{name}: {matched(*sides)}\n" for name, sides in MATCHED.items()))
+
+
+def test_stored_means__two_of_three_runs_meet_a_pass_rate_of_two_thirds() -> None:
+    reports = [report(case("a", "110", min_pass_rate=0.6666666667), day=day, num_runs=3) for day in range(2)]
+    base = reports[-1].changed(min_pass_rate=0.6666666667)
+    assert base.cases[0].passed
+    assert stored_means(base, history_of(*reports)).passes == {base.cases[0].case_id: 1.0}
 
 
 # What the statistics are given: both sides judged alike, and only what both have measured.

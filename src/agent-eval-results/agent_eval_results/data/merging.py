@@ -33,6 +33,11 @@ _EPSILON = 1e-9
 """Tolerance: a rate of 2/3 meets a `min-pass-rate` of 0.6666666667."""
 
 
+def is_enough(passed: int, runs: int, min_pass_rate: float) -> bool:
+    """Whether so many of a case's runs meet the rate that must pass, 0 to 1."""
+    return passed / runs >= min_pass_rate - _EPSILON
+
+
 def status_of_run(error: RunError | None, scores: Iterable[RunScore]) -> CaseStatus:
     """The status of a run that took place. A failure takes precedence over a missing score."""
     if error is not None:
@@ -169,7 +174,7 @@ def _case_status(
         # Without any score the case fails, however low min-pass-rate is.
         return "failed", _error_of(runs)
     # The case fails even if all other runs pass.
-    if counts["failed"] and (total - counts["failed"]) / total < min_pass_rate - _EPSILON:
+    if counts["failed"] and not is_enough(total - counts["failed"], total, min_pass_rate):
         return "failed", _why_failed(runs, counts["passed"], min_pass_rate, metrics)
     if counts["errored"]:
         return "errored", _why_errored(runs, metrics)

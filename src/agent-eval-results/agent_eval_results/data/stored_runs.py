@@ -25,6 +25,7 @@ from agent_eval_results import (
     MetricReport,
     RunReport,
     RunResult,
+    is_enough,
     is_skipped,
 )
 
@@ -297,5 +298,5 @@ def _share(runs: Sequence[StoredRun], min_pass_rate: float) -> float | None:
     for run in runs:
         if run.outcome != UNKNOWN:
             by_record.setdefault(run.record, []).append(run.outcome == PASSED)
-    passed = [sum(outcomes) / len(outcomes) >= min_pass_rate for outcomes in by_record.values()]
+    passed = [is_enough(sum(outcomes), len(outcomes), min_pass_rate) for outcomes in by_record.values()]
     return sum(passed) / len(passed) if passed else None

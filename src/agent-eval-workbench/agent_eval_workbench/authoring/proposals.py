@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from agent_eval_results import Recording
+from agent_eval_results.data.merging import is_enough
 from agent_eval_scoring.core.content import text_of
 from agent_eval_scoring.core.invocation import Invocation, intermediate_responses, tool_calls
 from agent_eval_scoring.core.text import listed, plural
@@ -21,7 +22,6 @@ from agent_eval_workbench.authoring.prospects import Metric, Prospect, refuse
 TRAJECTORY = "tool_trajectory_avg_score"
 CallsFrom = Literal["run", "common"]
 """Which calls are expected: those of one run, or those that all runs made."""
-_EPSILON = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,7 +306,7 @@ def _conversation(case: EvalCase, run: Recording) -> Conversation:
 
 
 def _holds(after: Sequence[MetricScores], passing: int, prospect: Prospect) -> bool:
-    enough = passing / len(prospect.runs) >= prospect.min_pass_rate - _EPSILON
+    enough = is_enough(passing, len(prospect.runs), prospect.min_pass_rate)
     return enough and all(metric.mean is not None and metric.mean >= metric.threshold for metric in after)
 
 
