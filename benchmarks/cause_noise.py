@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("unit", "results", "scoring"))
 
-from test_gate_cause_noise import claimed
-from test_gate_causes import NOISE
+from test_results_cause_noise import claimed
+from test_results_causes import NOISE
 
 from agent_eval_results.report.phrases import changed_lead
 

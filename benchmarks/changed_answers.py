@@ -31,14 +31,14 @@ sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for na
 
 from recording_samples import actual, recording
 from report_samples import case
-from test_gate_cause_places import code_between
+from test_results_cause_places import code_between
 
-from agent_eval.gate.agent_diff import Diff, diff_of
-from agent_eval.gate.causes import CaseRuns
-from agent_eval.gate.changed_answers import changed_answers
 from agent_eval.pipeline._agents import is_documentation, is_read
 from agent_eval.pipeline._facts import MOST_CASES, RUNS
 from agent_eval_results import AgentFacts, AgentTree, Place, ToolFacts
+from agent_eval_results.causes import CaseRuns
+from agent_eval_results.causes.agent_diff import Diff, diff_of
+from agent_eval_results.causes.changed_answers import changed_answers
 from agent_eval_results.report.phrases import changed_lines
 from agent_eval_scoring.core.content import FunctionCall, FunctionResponse, Part
 from agent_eval_scoring.core.invocation import IntermediateData, Invocation

@@ -166,7 +166,7 @@ def test_changed_facts__a_comparison_that_raises_decides_nothing(repository: Rep
     sales.commit({"sales/agent.py": AGENT.format(second=0)})
     broken = repository.root.parent / "sitecustomize.py"
     broken.write_text(
-        "import agent_eval.gate.changed_answers as answers\n"
+        "import agent_eval_results.causes.changed_answers as answers\n"
         "def fails(*arguments):\n    raise RecursionError\n"
         "answers.changed_answers = fails\n"
     )

@@ -9,8 +9,8 @@ from criteria_samples import call, score, turn
 from recording_samples import actual, called, recording
 from remark_samples import lines
 
-from agent_eval.gate.causes._differences import differences
-from agent_eval.gate.causes._runs import side_of_case, side_of_run
+from agent_eval_results.causes._differences import differences
+from agent_eval_results.causes._runs import side_of_case, side_of_run
 from agent_eval_results.data.conversations import conversation_of
 from agent_eval_results.report.html._source import CaseDetail
 from agent_eval_results.report.html._turns import turns_of

@@ -63,9 +63,9 @@ def compare_files(head: Path, base: Path) -> RunReport:
 
 def _add_changed(report: RunReport, ours: StoredResults, theirs: StoredResults) -> None:
     """Adds the cases that answer otherwise in all runs. There is no code by which a difference could be explained."""
-    from agent_eval.gate.agent_diff import Diff
-    from agent_eval.gate.causes import CaseRuns
-    from agent_eval.gate.changed_answers import changed_answers
+    from agent_eval_results.causes import CaseRuns
+    from agent_eval_results.causes.agent_diff import Diff
+    from agent_eval_results.causes.changed_answers import changed_answers
 
     paired = pair_up(ours.report.cases, theirs.report.cases).counterparts
     cases = [case for case in ours.report.cases if case.case_id in paired and case.is_judged]

@@ -19,10 +19,10 @@ from agent_eval_scoring.core.files import read_regular
 from agent_eval_scoring.core.invocation import contents_of, tool_calls
 
 if TYPE_CHECKING:
-    from agent_eval.gate.agent_diff import Diff
-    from agent_eval.gate.agent_sources import Definition, Sources
-    from agent_eval.gate.changed_here import HeadCode
     from agent_eval_results import AgentFacts, AgentTree, CauseReport, Place, Recording, RunReport, ToolFacts
+    from agent_eval_results.causes.agent_diff import Diff
+    from agent_eval_results.causes.agent_sources import Definition, Sources
+    from agent_eval_results.causes.changed_here import HeadCode
 
 _LOG = logging.getLogger(__name__)
 _MAX_BYTES = 1_000_000
@@ -58,7 +58,7 @@ def agent_trees(checkout: Checkout) -> list[AgentTree]:
 
 
 def _sources(root: Path, agent: str) -> Sources:
-    from agent_eval.gate.agent_sources import Sources
+    from agent_eval_results.causes.agent_sources import Sources
 
     name = agent.partition("#")[0]
     return Sources(functools.partial(_read, root), folder=name if (root / name).is_dir() else name.replace(".", "/"))
@@ -76,8 +76,8 @@ def _read(root: Path, file: str) -> str | None:
 
 
 def _facts(agent: AgentDescribed, sources: Sources) -> AgentFacts:
-    from agent_eval.gate.agent_sources import source_hash
     from agent_eval_results import AgentFacts
+    from agent_eval_results.causes.agent_sources import source_hash
 
     functions = {name: _defined(places, sources) for name, places in agent.functions.items()}
     # Of functions only hashes are kept: what they are on the base branch is compared, not shown.
@@ -100,8 +100,8 @@ def _facts(agent: AgentDescribed, sources: Sources) -> AgentFacts:
 
 
 def _tool(tool: ToolDescribed, sources: Sources) -> ToolFacts:
-    from agent_eval.gate.agent_sources import source_hash
     from agent_eval_results import ToolFacts
+    from agent_eval_results.causes.agent_sources import source_hash
 
     return ToolFacts(
         name=tool.name,
@@ -161,9 +161,9 @@ def _add_changes(
     root: Path,
     recording_of: Callable[[str], Recording | None],
 ) -> None:
-    from agent_eval.gate.cause_evidence import Before
-    from agent_eval.gate.causes import leaves
-    from agent_eval.gate.changed_here import merged, note_changed_here, supported
+    from agent_eval_results.causes import leaves
+    from agent_eval_results.causes.changed_here import merged, note_changed_here, supported
+    from agent_eval_results.causes.evidence import Before
     from agent_eval_results.data.agent_changes import agent_changes
 
     commit = _base_commit(report, ci)
@@ -221,7 +221,7 @@ def _is_by_code(recording: Recording) -> bool:
 
 def _head_code(commit: str | None, ci: CIContext, root: Path, *, apart: bool = False) -> HeadCode:
     """The code of these agents, with what differs from a commit; `apart`: line by line, without comments."""
-    from agent_eval.gate.changed_here import HeadCode
+    from agent_eval_results.causes.changed_here import HeadCode
 
     sources = functools.cache(functools.partial(_sources, root))
     if commit is None or not isinstance(ci.git, Git):
@@ -240,7 +240,7 @@ def diffs_of(report: RunReport, ci: CIContext, root: Path) -> Callable[[str], Di
         ci: Knows the checkout.
         root: The directory that agent-eval works in, resolved.
     """
-    from agent_eval.gate.agent_diff import diff_of
+    from agent_eval_results.causes.agent_diff import diff_of
 
     commit = _base_commit(report, ci)
     code = _head_code(commit, ci, root, apart=True)

@@ -14,12 +14,12 @@ from agent_eval_scoring.core.process import collector_paused
 from agent_eval_scoring.core.text import shorten
 
 if TYPE_CHECKING:
-    from agent_eval.gate.agent_diff import Diff
-    from agent_eval.gate.causes import CaseRuns
     from agent_eval.pipeline._regression import Base
     from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.runner import Plan
     from agent_eval_results import AgentTree, CaseReport, RunReport
+    from agent_eval_results.causes import CaseRuns
+    from agent_eval_results.causes.agent_diff import Diff
     from agent_eval_results.data.comparison import ChangedAnswer
     from agent_eval_scoring.core.invocation import Invocation
     from agent_eval_scoring.evalset.models import EvalCase
@@ -79,7 +79,7 @@ class BothSides:
     def _add_causes(self) -> None:
         if not any(case.failed for case in self.report.cases):
             return
-        from agent_eval.gate.causes import find_causes
+        from agent_eval_results.causes import find_causes
 
         with collector_paused(), contextlib.ExitStack() as stack:
             self.report.causes = find_causes(self.report, self._runs(stack), few=True)
@@ -102,7 +102,7 @@ class BothSides:
             cases: Those to compare.
             diff_of: Returns what the pull request changes for an agent.
         """
-        from agent_eval.gate.changed_answers import changed_answers
+        from agent_eval_results.causes.changed_answers import changed_answers
 
         agents = self.report.agents_by_file
         unrecorded: list[str] = []
@@ -119,8 +119,8 @@ class BothSides:
     def _runs(self, stack: contextlib.ExitStack) -> Callable[[str], CaseRuns]:
         """What gives the runs of a case on both sides, as long as the stack is open."""
         from agent_eval.baseline.archive import StoredRecordings, recorded_lines
-        from agent_eval.gate.causes import CaseRuns
         from agent_eval_results import stored_index
+        from agent_eval_results.causes import CaseRuns
 
         base = self.base
         stored = (base.recordings if base is not None else None) or StoredRecordings(missing="")

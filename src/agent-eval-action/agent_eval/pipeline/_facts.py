@@ -90,7 +90,7 @@ def _is_expected(changed: ChangedAnswer, case: EvalCase) -> bool:
     """Whether the eval case expects all that is said now, and nothing of what was said before: then the pull request
     has changed it on purpose, and who reviews its eval file sees that.
     """
-    from agent_eval.gate.causes import mentions, words
+    from agent_eval_results.causes import mentions, words
     from agent_eval_scoring.core.content import text_of
     from agent_eval_scoring.core.invocation import tool_calls
 

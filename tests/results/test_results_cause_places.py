@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from report_samples import case, report
 
-from agent_eval.gate.agent_sources import Sources
-from agent_eval.gate.cause_evidence import Before
-from agent_eval.gate.changed_here import HeadCode, merged, note_changed_here, supported
 from agent_eval_results import AgentFacts, AgentTree, CauseCounts, CauseData, CauseExample, CauseReport, ToolFacts
+from agent_eval_results.causes.agent_sources import Sources
+from agent_eval_results.causes.changed_here import HeadCode, merged, note_changed_here, supported
+from agent_eval_results.causes.evidence import Before
 from agent_eval_results.data.causes import Place
 from agent_eval_results.data.changed_lines import changed_code, changed_lines
 from agent_eval_results.report.phrases import agent_changes, cause_sentence, changed_here, next_step

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
-from test_gate_cause_places import always, code_between
-from test_gate_causes import NOISE, Noise, claims_of_noise, random_tool
+from test_results_cause_places import always, code_between
+from test_results_causes import NOISE, Noise, claims_of_noise, random_tool
 
-from agent_eval.gate.cause_evidence import Before
-from agent_eval.gate.changed_here import note_changed_here, supported
 from agent_eval_results import AgentFacts, AgentTree, CauseReport, Place, ToolFacts
+from agent_eval_results.causes.changed_here import note_changed_here, supported
+from agent_eval_results.causes.evidence import Before
 from agent_eval_results.report.phrases import changed_lead
 
 FILES = {

@@ -14,11 +14,11 @@ from history_samples import FILE, case
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.gate.agent_sources import MAX_FILE, Sources, source_hash
-from agent_eval.gate.cause_evidence import Before
-from agent_eval.gate.changed_here import HeadCode, note_changed_here
 from agent_eval.gate.history import KEEP
 from agent_eval_results import AgentFacts, AgentTree, CauseCounts, CauseData, CauseExample, CauseReport, ToolFacts
+from agent_eval_results.causes.agent_sources import MAX_FILE, Sources, source_hash
+from agent_eval_results.causes.changed_here import HeadCode, note_changed_here
+from agent_eval_results.causes.evidence import Before
 from agent_eval_results.data.agent_changes import agent_changes
 from agent_eval_results.data.causes import Place
 from agent_eval_results.data.changed_lines import Edit, changed_code, changed_lines, edits, within

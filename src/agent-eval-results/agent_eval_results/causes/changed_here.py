@@ -10,8 +10,6 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import PurePosixPath
 
-from agent_eval.gate.agent_sources import Definition, Sources
-from agent_eval.gate.cause_evidence import ANSWERS, NONE, ROW, TIED, VALUE, WEAK, WORD, Before, Clues, clues_of, row_of
 from agent_eval_results import (
     MOST_PLACES,
     AgentChange,
@@ -22,6 +20,20 @@ from agent_eval_results import (
     CauseReport,
     CauseSymptom,
     Place,
+)
+from agent_eval_results.causes.agent_sources import Definition, Sources
+from agent_eval_results.causes.evidence import (
+    ANSWERS,
+    NONE,
+    ROW,
+    TIED,
+    VALUE,
+    WEAK,
+    WORD,
+    Before,
+    Clues,
+    clues_of,
+    row_of,
 )
 from agent_eval_results.data.changed_lines import Edit, Lines, edits, lines_of, within
 

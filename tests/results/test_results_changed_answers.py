@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from recording_samples import actual, called, recording, turn
 from report_samples import case
-from test_gate_cause_places import code_between
+from test_results_cause_places import code_between
 
-from agent_eval.gate.agent_diff import Diff, diff_of
-from agent_eval.gate.causes import CaseRuns
-from agent_eval.gate.changed_answers import changed_answers
 from agent_eval_results import AgentFacts, AgentTree, ChangedValue, Place, ToolFacts
+from agent_eval_results.causes import CaseRuns
+from agent_eval_results.causes.agent_diff import Diff, diff_of
+from agent_eval_results.causes.changed_answers import changed_answers
 from agent_eval_scoring.core.recording import Recording
 
 SAME = Diff(agent=False)

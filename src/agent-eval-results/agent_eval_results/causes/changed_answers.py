@@ -16,8 +16,8 @@ from functools import cached_property, partial
 from itertools import islice, zip_longest
 from typing import Any
 
-from agent_eval.gate.agent_diff import Diff
-from agent_eval.gate.causes import (
+from agent_eval_results import CaseReport, Recording
+from agent_eval_results.causes import (
     NOTHING,
     CaseRuns,
     Turn,
@@ -29,7 +29,7 @@ from agent_eval.gate.causes import (
     word_changes,
     words,
 )
-from agent_eval_results import CaseReport, Recording
+from agent_eval_results.causes.agent_diff import Diff
 from agent_eval_results.data.comparison import ChangedAnswer, ChangedValue
 from agent_eval_scoring.core.content import text_of
 from agent_eval_scoring.core.text import shorten

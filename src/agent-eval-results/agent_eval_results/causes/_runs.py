@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_eval.gate.causes import _values as values
 from agent_eval_results import CauseData, Recording, RunError
+from agent_eval_results.causes import _values as values
 from agent_eval_scoring.core.content import FunctionCall, text_of
 from agent_eval_scoring.core.invocation import (
     Invocation,

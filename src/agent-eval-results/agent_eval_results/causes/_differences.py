@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from agent_eval.gate.causes import _values as values
-from agent_eval.gate.causes._runs import BETWEEN, HAND_OVER, NOTHING, Call, Difference, Key, Side, Turn
 from agent_eval_results import CauseData, Place, RunError, Waited
+from agent_eval_results.causes import _values as values
+from agent_eval_results.causes._runs import BETWEEN, HAND_OVER, NOTHING, Call, Difference, Key, Side, Turn
 from agent_eval_scoring.core.tracebacks import Frame, exception_of, frames_of
 from agent_eval_scoring.criteria import Alignment, align
 

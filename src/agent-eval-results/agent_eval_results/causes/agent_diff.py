@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
-from agent_eval.gate.changed_here import HeadCode, definitions
 from agent_eval_results import AgentTree, Place
+from agent_eval_results.causes.changed_here import HeadCode, definitions
 from agent_eval_results.data.changed_lines import edits, lines_of
 
 _SHORT = 2

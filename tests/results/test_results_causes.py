@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from recording_samples import recording
 from report_samples import HOME, case, metric, report
 
-from agent_eval.gate.causes import CaseRuns, find_causes
 from agent_eval_results import CaseReport, CauseReport, Recording, RunError, Waited
+from agent_eval_results.causes import CaseRuns, find_causes
 from agent_eval_scoring.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
 from agent_eval_scoring.core.invocation import Invocation, InvocationEvent, InvocationEvents, Raised
 

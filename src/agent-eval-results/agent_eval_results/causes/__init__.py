@@ -14,8 +14,18 @@ from functools import lru_cache
 from itertools import islice
 from math import sqrt
 
-from agent_eval.gate.causes._differences import differences, nearest, unexpected
-from agent_eval.gate.causes._runs import (
+from agent_eval_results import (
+    CaseReport,
+    CauseCounts,
+    CauseData,
+    CauseExample,
+    CauseReport,
+    Recording,
+    RunReport,
+    RunScore,
+)
+from agent_eval_results.causes._differences import differences, nearest, unexpected
+from agent_eval_results.causes._runs import (
     NOTHING,
     Difference,
     Key,
@@ -27,18 +37,8 @@ from agent_eval.gate.causes._runs import (
     tools_of,
     turn_of,
 )
-from agent_eval.gate.causes._values import error_in, json_text, leaves, mentions, word_changes, words
-from agent_eval.gate.stats import exact_p
-from agent_eval_results import (
-    CaseReport,
-    CauseCounts,
-    CauseData,
-    CauseExample,
-    CauseReport,
-    Recording,
-    RunReport,
-    RunScore,
-)
+from agent_eval_results.causes._values import error_in, json_text, leaves, mentions, word_changes, words
+from agent_eval_results.data.exact_tests import exact_p
 from agent_eval_scoring.core.invocation import Invocation, tool_calls
 from agent_eval_scoring.evalset.models import METRICS
 
