@@ -10,12 +10,13 @@ Leaving the block fails the test if a request or an answer violated `OPERATIONS`
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import re
 import zipfile
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -327,8 +328,16 @@ class GitLabLab:
         assert self.fake.git is not None
         self.fake.git.git("update-server-info")
 
-    def run(self, source: str, facts: Mapping[str, str], *arguments: str, job: str = "evals", **options: Any) -> Done:
-        """A job of a pipeline on the checkout as it is; it uploads its results."""
+    def run(
+        self,
+        source: str,
+        facts: Mapping[str, str],
+        *arguments: str,
+        job: str = "evals",
+        gate: Callable[[Mapping[str, str]], Done] | None = None,
+        **options: Any,
+    ) -> Done:
+        """A job of a pipeline on the checkout as it is; it uploads its results. `gate` runs something else in it."""
         sha, ref = self.repo.head, facts.get("CI_MERGE_REQUEST_REF_PATH") or facts["CI_COMMIT_BRANCH"]
         before = facts.get("pipeline")
         pipeline = self.fake.pipeline(sha, ref, source, "running") if before is None else self.pipeline(int(before))
@@ -354,7 +363,8 @@ class GitLabLab:
             **{name: value for name, value in facts.items() if name.isupper()},
         }
         environment = {name: value for name, value in environment.items() if value}
-        done = self.repository.gate("run", "--agent", AGENT, *arguments, environment=environment, **options)
+        started = functools.partial(self.repository.gate, "run", "--agent", AGENT, *arguments, **options)
+        done = started(environment=environment) if gate is None else gate(environment)
         made["status"] = pipeline["status"] = "success" if done.code == 0 else "failed"
         self.fake.upload(made, done.output)
         return done

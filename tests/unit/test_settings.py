@@ -96,6 +96,7 @@ def sources() -> Iterator[tuple[str | None, Mapping[str, str | Sequence[str]], d
         yield f"paths = {paths}", {}, {}, {}
     yield None, {"paths": ["a b", "c"]}, {}, {}
     yield None, {}, {"INPUT_PATHS": "evals\nmore/*.test.json\n"}, {}
+    yield None, {}, {"INPUT_NUM_RUNS": "3"}, {}  # As GitLab's component passes it.
     for folder in ("out", "/elsewhere"):
         yield None, {"output-dir": folder}, {}, {}
     # The runner passes an omitted input as an empty text.

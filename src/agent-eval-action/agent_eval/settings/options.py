@@ -63,11 +63,6 @@ class Setting:
         return self.parse(self.default)
 
     @property
-    def variable(self) -> str:
-        """The variable in which GitHub's runner passes the input: upper case, dashes kept."""
-        return f"INPUT_{self.input.upper()}"
-
-    @property
     def is_switch(self) -> bool:
         """Whether the flag takes no value."""
         return self.parse is parsers.switch

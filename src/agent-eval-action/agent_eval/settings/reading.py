@@ -59,8 +59,11 @@ def read_settings(
     in_file = _read_file(root / CONFIG_FILE) if isinstance(text, EllipsisType) else read_settings_file(text or "")
     problems = [*in_file.problems, *(_misnamed(root) if isinstance(text, EllipsisType) else ())]
     problems += _variables(secrets or {})
+    # GitHub's runner keeps the dashes of a name; a variable of GitLab has underscores.
+    given = {name: text for name, text in (environ or {}).items() if name.startswith("INPUT_")}
+    inputs = {name.removeprefix("INPUT_").replace("_", "-").lower(): text for name, text in given.items()}
     for setting in SETTINGS:
-        raw, source = _raw_value(setting, flags or {}, environ or {}, secrets or {}, in_file.values)
+        raw, source = _raw_value(setting, flags or {}, inputs, secrets or {}, in_file.values)
         if source != setting.input:
             sources[setting.input] = source
         if not isinstance(raw, str):
@@ -81,10 +84,9 @@ def read_settings(
                     line=in_file.lines.get((setting.input,)) if from_file else None,
                 )
             )
-    for name in environ or {}:
+    for input in inputs:
         # GitHub warns about unknown inputs only in the log, and the run would use the default of a misspelt one.
-        input = name.removeprefix("INPUT_").lower()
-        if name.startswith("INPUT_") and input not in BY_INPUT and (input in FORMER or nearest(input)):
+        if input not in BY_INPUT and (input in FORMER or nearest(input)):
             problems.append(unknown(input, f"the input `{input}`", nearest(input), None, None))
     problems += _headers_for_file(values, sources, in_file)
     problems += _unknown_servers(values["agent"], in_file)
@@ -252,7 +254,7 @@ def _read_file(path: Path) -> FileSettings:
 def _raw_value(
     setting: Setting,
     flags: Mapping[str, str | Sequence[str]],
-    environ: Mapping[str, str],
+    inputs: Mapping[str, str],
     secrets: Mapping[str, str],
     table: Mapping[str, str | list[str]],
 ) -> tuple[str | Sequence[str], str]:
@@ -260,7 +262,7 @@ def _raw_value(
     if setting.input in flags:
         return flags[setting.input], f"--{setting.input}"
     # The runner passes an omitted input as an empty text (actions/runner).
-    if (text := environ.get(setting.variable, "")).strip():
+    if (text := inputs.get(setting.input, "")).strip():
         return text, f"input {setting.input}"
     if setting.secret is not None and (text := secrets.get(setting.secret, "")):
         return text, setting.secret
