@@ -134,7 +134,7 @@ def test_merge_request__its_rules_are_the_target_branch_s_even_where_its_tip_is_
     lab.repo.commit({"agent-eval.toml": "num-runs = 1\n"})
     done = lab.merge_request(code=0)
     assert {len(case.runs) for case in done.report.cases} == {2}
-    assert "The rules of the base branch were applied" in "".join(lab.ours())
+    assert "the rules of the base branch were applied" in "".join(lab.ours())
     # In a fork's own pipeline the checkout's remote is the fork, whose main branch is its author's.
     lab.repo.git("remote", "set-url", "origin", "/nowhere")
     done = lab.merge_request(facts=FORK | {"GITLAB_TOKEN": ""}, code=0)
