@@ -164,6 +164,7 @@ class ArtifactSource:
         if run.status != "completed":
             notes.passed_over.append(f"The run of {short(run.head_sha)} ({run.html_url}) has not ended yet.")
             return None
+        # Newest first: a job that was started again has one of each attempt, and the last one counts.
         artifacts = forge.list_artifacts(run.id, request.artifact)
         if not artifacts:
             notes.passed_over.append(f"{who} has no artifact {request.artifact}.")
@@ -179,6 +180,7 @@ class ArtifactSource:
         where = f"The artifact of {_lower(who)}"
         data = None if artifact.expired else self._download(forge, artifact, where)
         if data is None:
+            # Not a first run: that a baseline was there and is gone has a remedy of its own.
             notes.lost = True
             notes.passed_over.append(f"{where} has expired or was deleted.")
             return None
@@ -261,6 +263,7 @@ def _foreign_runs(forge: Forge, request: BaselineRequest) -> Counter[str]:
 
 def _foreign(run: WorkflowRun, request: BaselineRequest) -> str | None:
     """Describes a run that is not the base branch's; None if it is, "" if it need not be reported."""
+    # A run on the base branch continues a history, and must not find itself.
     if run.id == request.own_run:
         return ""
     if run.workflow_path != request.workflow:
@@ -436,6 +439,7 @@ def earlier_attempts(forge: Forge, origin: Origin, pull_request: PullRequest, ar
 def _runs(forge: Forge, origin: Origin, pull_request: PullRequest) -> Iterator[int]:
     """Yields the ids of this run, if it was re-run, and of earlier runs of its branch; newest first."""
     assert origin.run_id is not None
+    # `run_id` stays the same if a job is started again: its earlier attempts are in its own artifacts.
     if (origin.run_attempt or 1) > 1:
         yield origin.run_id
     # More than are used, since GitHub lists those of forks' branches of this name, too.

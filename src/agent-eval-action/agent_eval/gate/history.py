@@ -52,6 +52,7 @@ def extend(
     # Another scoring version gives the same answers other scores.
     earlier = previous if previous is not None and previous.scoring_version == report.scoring_version else nothing
     record = _record(report)
+    # The trend remembers longer: a record whose runs are outdated must not come back as a new one.
     if unfit(report) is not None or key_of(record) in map(key_of, (*earlier.records, *trend)):
         return earlier
     records = [*earlier.records, record]
@@ -78,6 +79,7 @@ def extend(
     replayed = {olds[case.case_id].case_id for case in report.cases if case.replayed and case.case_id in olds}
     # Cases that this run omitted may run again next time.
     here = {case.case_id for case in cases} | {olds[case.case_id].case_id for case in cases if case.case_id in olds}
+    # A run of some files says nothing of the others. What no record has had for `keep` records is gone.
     for old in earlier.cases:
         runs = stored_runs(earlier, old) if old.case_id not in here else []
         if runs and (old.case_id in replayed or runs[-1].record >= len(records) - keep):
@@ -100,6 +102,7 @@ def join(older: results.HistoryReport, newer: results.HistoryReport) -> results.
     records = sorted(by_key.values(), key=lambda record: record.recorded_at)
     number = {key_of(record): at for at, record in enumerate(records)}
     before = {case.case_id: case for case in older.cases}
+    # Nothing is dropped: its callers (`flaky`, `view`) were given these runs to look at all of them.
     writer = HistoryWriter(keep=older.keep + newer.keep)
     for case in newer.cases:
         rules = stored_rules(newer, case)
@@ -214,6 +217,7 @@ def joined_rows(older: Sequence[results.TrendRow], newer: Sequence[results.Trend
 
 def key_of(record: results.HistoryRecord) -> tuple[object, ...]:
     """What identifies a run of the base branch."""
+    # Outside of CI one commit may be run again and again: its time tells the runs apart.
     if record.run_id is not None:
         return record.run_id, record.run_attempt
     return record.commit, record.recorded_at

@@ -82,6 +82,7 @@ class BaseCheckout:
         return _started(await self._execute(case_ids, num_runs, first_run=first_run))
 
     async def _execute(self, case_ids: frozenset[str] | None, num_runs: int, *, first_run: int) -> list[CaseReport]:
+        # Several groups of extra runs ask at once, and there is one worktree for all of them.
         async with self._opening:
             checkout, plan = await self._open()
         requested = frozenset(case.case_id for case in plan.cases) if case_ids is None else case_ids
@@ -163,6 +164,7 @@ class BaseCheckout:
                 output_dir=head.settings.output / BASE,
                 cache_dir=None if head.settings.cache_dir is None else head.settings.root / head.settings.cache_dir,
                 agent_python=interpreter_for_base(head.settings.agent_python, head.settings.root),
+                # Runs of the base branch are of today, or they would not show that today is a bad day.
                 resume=False,
             )
             context = dataclasses.replace(

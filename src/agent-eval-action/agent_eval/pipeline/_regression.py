@@ -164,6 +164,7 @@ class Confirmation:
         # The whole base has just run: it always confirms.
         confirm_on_base = "always" if self.same_day else self.checkout.settings.confirm_on_base
         base_ids = {case_id: pair.history.case_id for case_id, pair in self.comparable.items()}
+        # What can't run again can't be checked again, and a recorded answer is no second piece of evidence.
         known = self.earlier if self.no_more == "limit" else Earlier()
         policy, careful = self.checkout.settings.policy, known.missing is not None
         earlier = earlier_runs(known.attempts, self.report.cases, self.history, self.comparable, policy)
@@ -240,6 +241,7 @@ class Confirmation:
         head, base = (apply_policy(cases, thresholds, min_pass_rate=rate) for cases in made)
         self.head = merge([*self.head, *head], min_pass_rate=rate)
         self.base = merge([*self.base, *base], min_pass_rate=rate)
+        # All runs of one call share a moment, which alone may have made them fail (`Family.seen_twice`).
         latest = max(self._rounds.values(), default=0) + 1
         for case in self.head:
             for run in case.runs:
@@ -257,6 +259,7 @@ class Confirmation:
         from agent_eval_results import Runs
 
         base_ids = {case_id: pair.history.case_id for case_id, pair in self.comparable.items()}
+        # No part of the decision about scores, which has ended: its error rate counts only the runs it asked for.
         runs = dict.fromkeys(case_ids, count)
         step = Runs(head=runs, base=runs if self.base_checkout is not None else {}, why="facts")
         most = self.checkout.settings.max_extra_runs
@@ -424,6 +427,7 @@ async def compare_with_base(
     from agent_eval_results.report.phrases import drift_notices
 
     settings, ci = checkout.settings, checkout.context.ci
+    # What is recorded on the base branch is measured, not compared: the next pull requests are held to it.
     if ci.activity.kind == "record":
         report.history = extend(base.history if base is not None else None, report, settings.history)
         report.notices += drift_notices(drift(report.history))

@@ -155,11 +155,13 @@ class Plan:
     def more(self, case_ids: Collection[str], num_runs: int, *, first_run: int) -> Plan:
         """A plan for more runs of some of the cases."""
         cases = tuple(case for case in self.cases if case.case_id in case_ids)
+        # Its problems were reported with the first plan.
         return replace(self, cases=cases, num_runs=num_runs, first_run=first_run, problems=())
 
     def rename_contents(self, stored: Collection[CaseReport | CaseHistory]) -> None:
         """Gives cases that an older agent-eval has stored the fingerprints that equal contents have now."""
         contents = {case.content for case in self.cases}
+        # Nearly always: the older hash of each case need not be computed.
         if all(old.fingerprint in contents for old in stored):
             return
         renamed = {
@@ -378,6 +380,7 @@ def _fingerprint(case: EvalCase, config: EvalConfig, agent: str, source: str) ->
     if case.conversation_scenario is not None:
         digest.update(case.conversation_scenario.model_dump_json().encode())
         digest.update(repr(config.user_simulator_config).encode())
+    # Of the turns only what the agent is given: a changed expectation scores the same recording again.
     for invocation in case.conversation or ():
         digest.update(b"\0" + invocation.user_content.model_dump_json().encode())
     return digest.hexdigest()[:16]

@@ -112,6 +112,7 @@ class CaseTools:
 
     def held(self) -> AgentFailure | None:
         """See `protocol.CallDecider.held`."""
+        # Only a replay of models has an order to wait for: `replay: tools` answers at once.
         if not self._open or self.session.mode != "all":
             return None
         why = "the turn's time ended before the answers that were recorded earlier were asked for, or dealt with"
@@ -240,6 +241,7 @@ class Tapes:
         Only `replay` changes what a case is compared with: then head and base see the same answers.
         """
         self._num_runs = plan.num_runs
+        # The base branch's files are not the pull request's to repair.
         problems = [] if self.of_base else self._unreadable()
         cases = []
         for case in plan.cases:
@@ -284,6 +286,7 @@ class Tapes:
             AgentFailure: The case's tape can't be used, or holds a call that can't be replayed.
         """
         index = self._index(planned)
+        # Not below 0: a tape may be of a machine whose clock is ahead.
         age = max(time.time() - index.tape.recorded_at, 0.0) if index is not None else None
         if age is not None:
             self.ages[planned.case_id] = age
@@ -305,6 +308,7 @@ class Tapes:
             tape_age=age,
             decides=self.decides,
         )
+        # Only what is recorded has to be kept until the end: the sessions of a big replay would fill the memory.
         if self.mode not in _REPLAYING:
             self._planned[planned.case_id] = planned
             # A run that is repeated after an outage replaces its first try on the tape.
@@ -339,6 +343,7 @@ class Tapes:
                 return tapes.Unanswerable(
                     tapes.Obstacle.MISSING, why=f"it was recorded for the case `{harmless(name)}`"
                 )
+            # Found here: the model's first request would miss as well, and look like a change of the agent.
             if other := index.tape.other_given(given_by(planned.given)):
                 return tapes.Unanswerable(
                     tapes.Obstacle.MISSING, why=f"it was recorded with another {other} of the case"
@@ -400,6 +405,7 @@ class Tapes:
         written: dict[str, int] = {}
         remarks: dict[str, list[str]] = {}
         for case_id, sessions in self._sessions.items():
+            # They ended in any order, and a tape must not change without a reason: it is committed.
             sessions.sort(key=lambda tools: tools.run)
             planned = self._planned[case_id]
             only = Chosen(run=sessions[0].run) if len(sessions) == 1 else None
@@ -439,6 +445,7 @@ class Tapes:
         """
         path = tapes.tape_path(self.root, planned.file, planned.case.eval_id)
         name = name_of(path, self.root)
+        # Half a conversation would be replayed as all that the agent does. Its own error is an end, too.
         broken = next((tools.error for tools in sessions if tools.error and tools.error.owner != "agent"), None)
         if broken is not None:
             return f"{name} was not written: a run of the case ended early ({broken.kind})"
@@ -478,10 +485,12 @@ class Tapes:
             recorded=tapes.RecordedRun(status=chosen.status, scores=dict(chosen.scores)) if chosen and source else None,
         )
         try:
+            # The tools' answers alone are still a tape for `replay: tools`.
             if tape.model_calls and not tapes.fits(tape):
                 untaped = "it would be too big with them"
                 tape = tape.without_models()
             tapes.write_tape(path, tape)
+            # In a container root writes it, and whoever commits it must be able to change it.
             give_to_owner(path.parent, self.root)
         except ValueError as error:  # too big; a number that is not JSON
             return f"{name} could not be written: {error}"

@@ -153,6 +153,7 @@ class TapeSession:
             return self._live(call)
         key, occurrence = self._counted(call, policy)
         call = call.model_copy(update={"args": masked(call.args, policy)})
+        # Before any tape: what the case itself answers is neither recorded nor compared with a recording.
         if policy.answers:
             return self._answered_by_hand(call, key, occurrence)
         if self.mode == "record":
@@ -163,8 +164,10 @@ class TapeSession:
             changed = changed or await self._saw_otherwise(call, answer, look)
             if answer is None or changed or not answer.replayable:
                 return self._run(call, (call.name, key, occurrence))
+            # As if it ran now: the new tape has its old answers at their places among the new ones.
             self._run(call, (call.name, key, occurrence))
             self.times.came(self._running.pop(call.call)[1])
+        # Before a missing answer: that the tool changed explains why it is called otherwise, too.
         elif changed and policy.stale == "error":
             raise Unanswerable(Obstacle.STALE, call, why=changed)
         elif answer is None:
@@ -225,6 +228,7 @@ class TapeSession:
         Raises:
             Unanswerable: The tape has no answer, and the model must not be asked.
         """
+        # `replay` answers tools only: the model with its instruction is what is tested.
         if self.mode in ("live", "replay"):
             return RUN
         try:
@@ -247,6 +251,7 @@ class TapeSession:
             raise Unanswerable(Obstacle.MISSING, call)
         exchange = self.index.exchanges.get((request.fingerprint, occurrence))
         if exchange is None:
+            # A changed tool that has answered otherwise comes first: another request of the model follows from it.
             self.check_ended()
             difference = first_difference(self.index.tape, request)
             raise Unanswerable(Obstacle.MODEL_NOT_RECORDED, call, difference=difference)
@@ -383,6 +388,7 @@ class TapeSession:
         """
         agent = call.agent if answer is None else answer.agent
         before = self.index.tape.hashes_of(call.name, agent) if self.index is not None else None
+        # The base branch's tools may well be older than the answers, which the pull request has recorded.
         if before is None or self.of_base:
             return ""
         now = self._hashes(call)
@@ -478,6 +484,7 @@ class TapeSession:
             size = len(recorded.model_dump_json())
         except (TooDeep, ValueError) as error:
             reason, size = reason or f"its response can't be stored: {error}", 0
+        # It would be committed, and read again by each run.
         if size > MAX_RESPONSE:
             reason = reason or f"its answer has more than {MAX_RESPONSE // 1_000_000} MB"
         if reason is not None:

@@ -308,6 +308,7 @@ def _look_at(spectrum: _Spectrum, case: _Judged, recorded: CaseRuns, tools: set[
     for recording in islice((each for each in recorded.head if each.run in case.statuses), _MOST_RUNS):
         tools |= tools_of(recording)
         head.append(side_of_run(recording, case.agent, tools))
+        # A run of a failing case that passes, or the other way round, shows nothing of why the case does.
         if case.statuses[recording.run] != status:
             continue
         compared = nearest(head[-1], there)
@@ -369,6 +370,7 @@ def _mark_starts(spectrum: _Spectrum, pass_: int) -> None:
             runs.update(keys)
             for key in keys:
                 places.setdefault(key, (run, difference))
+        # With only changed lines as evidence, a difference that some runs lack is no cause.
         judged = min(case.runs, _MOST_RUNS)
         least = judged if pass_ else judged / 2
         case.starts = {key: place for key, place in places.items() if runs[key] >= least}
@@ -386,6 +388,7 @@ def _best(spectrum: _Spectrum, cases: Sequence[_Case], *, few: bool) -> tuple[Ke
             continue
         if few and str(key[0]).startswith("tool-") and spectrum.varied[key]:
             continue  # Code that differs from run to run without a change.
+        # Rounded below: the last bit of equal shares must not choose between two causes.
         ochiai = len(group) / sqrt(len(cases) * (len(group) + spectrum.against(key)))
         places = [case.starts[key][1] for case in group]
         earliest = sum(place.at[0] + min(place.at[1] + 1, 1_000) / 1_001 for place in places) / len(places)

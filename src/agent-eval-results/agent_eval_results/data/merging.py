@@ -131,6 +131,7 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
         status, reason = "not_evaluated", missing.reason
     elif metric.threshold is None:
         status = "informational"
+    # A custom metric decides each run itself: a mean on the passing side does not outvote it.
     elif mean is not None and reaches(mean, metric, direction) and any(run.passed for run in runs):
         status = "passed"
     else:
@@ -176,11 +177,13 @@ def _case_status(
     # The case fails even if all other runs pass.
     if counts["failed"] and not is_enough(total - counts["failed"], total, min_pass_rate):
         return "failed", _why_failed(runs, counts["passed"], min_pass_rate, metrics)
+    # After the failures: those are too many for the case to pass, whatever the other runs would have shown.
     if counts["errored"]:
         return "errored", _why_errored(runs, metrics)
     if counts["not_run"]:
         missing = next(run for run in runs if run.did_not_run)
         return "not_run", _of_error(missing.error) if missing.error is not None else Reason.of("not-run")
+    # Enough runs pass, and still the mean of a metric is too low: ADK averages over runs before it compares.
     if below:
         return "failed", _below(below)
     if any(metric.lacks_result and not is_skipped(metric.reason) for metric in metrics):
@@ -203,6 +206,7 @@ def _why_failed(
 
 def _error_of(runs: Sequence[RunResult]) -> Reason:
     error = next(run.error for run in runs if run.error is not None)
+    # The number of runs says something only if there are several.
     if len(runs) == 1:
         return _of_error(error)
     return Reason.of(error.kind, phrase="no-run-completed", runs=len(runs), message=error.message)

@@ -182,6 +182,7 @@ class HistoryWriter:
 
     def add(self, case: CaseReport, rules: PassRules, runs: Sequence[StoredRun]) -> None:
         measured = {(metric.name, metric.fingerprint) for metric in case.metrics}
+        # A metric that was removed would keep its column in all later histories.
         if any(not measured.issuperset(run.scores) for run in runs):
             runs = [
                 replace(run, scores={key: score for key, score in run.scores.items() if key in measured})
@@ -193,6 +194,7 @@ class HistoryWriter:
         stored_cases = [run for run in runs if run.outcome != UNKNOWN or run.scores]
         if not stored_cases:
             return
+        # Whole records: the runs of one are of one moment, and a part of them would be no fair sample of it.
         newest = set(sorted({run.record for run in stored_cases})[-self._keep :])
         stored_cases = [run for run in stored_cases if run.record in newest]
         columns: dict[MetricKey, list[str]] = {}
@@ -213,6 +215,7 @@ class HistoryWriter:
         return self._metrics.setdefault(key, len(self._metrics))
 
     def report(self, scoring_version: int, records: Sequence[HistoryRecord]) -> HistoryReport:
+        # Numbered again, since records whose runs are all gone are left out.
         used = sorted({run.record for _, runs in self._cases for run in runs})
         numbers = {old: str(new) for new, old in enumerate(used)}
         for case, runs in self._cases:
@@ -265,6 +268,7 @@ def stored_means(base: RunReport, history: HistoryReport | None) -> StoredMeans:
     """
     if history is None or history.scoring_version != base.scoring_version:
         return StoredMeans()
+    # By the base's own ids: the history is the report's, so no case is renamed between the two.
     case_histories = {case.case_id: case for case in history.cases}
     metrics: dict[str, Sequence[MetricReport]] = {}
     passes: dict[str, float] = {}

@@ -111,6 +111,7 @@ def comparable_cases(
             measured = set(rules) if set(history.outcomes) == {results.BROKE} else _measured(base, history)
             common = {key: rule for key, rule in rules.items() if key in measured}
             missing = tuple(name for name, fingerprint in rules if (name, fingerprint) not in measured)
+            # Without any threshold a case still passes or breaks, and that can be compared.
             if common or not rules:
                 comparable[case.case_id] = Comparable(history=history, rules=common, missing=missing)
     return comparable
@@ -161,6 +162,7 @@ def gather(
     for case in cases:
         pair = comparable.get(case.case_id)
         entries = reader.of_case(case.file, case.eval_id)
+        # Runs cost money: what can only inform is not run again.
         if reader.blocks(entries):
             kind = _retrial(case, pair, base)
             if kind is not None:
@@ -227,6 +229,7 @@ def _retrial(
         return None
     if case.is_quarantined:
         outcomes = [run.outcome for run in rescored(base, pair.history, pair.rules)] if pair is not None else []
+        # Flaky is what the quarantine is for. News is only a case that usually passes there and now never does.
         all_failed = all(run.failed for run in case.runs)
         return "quarantined" if all_failed and 2 * outcomes.count(results.PASSED) > len(outcomes) else None
     if not case.failed:
@@ -245,6 +248,7 @@ def _retrial(
 def _failures(parts: Iterable[results.CaseReport], kind: Literal["case", "error", "quarantined"]) -> Iterator[bool]:
     """Whether each additional run with a result failed again, or for an error, raised an error again."""
     for run in sorted((run for part in parts for run in part.runs), key=lambda run: run.run):
+        # A run that a service lost is no evidence for either side.
         if run.broke or (run.error is None and run.is_judged):
             yield run.broke if kind == "error" else not run.passed
 
@@ -259,6 +263,7 @@ def _rule(metric_policy: MetricPolicy, relative_to: Series | None, blocks: bool)
     drop = metric_policy.max_drop or 0.0
     if relative_to is not None:
         base = relative_to.base or relative_to.base_screen
+        # A cost has no scale of its own: its tolerance is a share of the base's mean, which may be negated.
         drop *= abs(sum(base)) / len(base)
     return MetricRule(max_drop=drop, blocking=metric_policy.blocking and blocks, alpha=metric_policy.alpha)
 
