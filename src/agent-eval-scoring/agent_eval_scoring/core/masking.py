@@ -248,7 +248,7 @@ class Masker:
 
     def placeholders(self, value: BaseModel) -> frozenset[str]:
         """Those of the secrets that are in it."""
-        said = value.model_dump_json()
+        said = value.model_dump_json(exclude_none=True) if self._forms else ""
         # The placeholder itself gives away nothing, under whatever name.
         return frozenset(name for start, _, name in self._found(said) if not said.startswith(MASK, start))
 

@@ -153,10 +153,10 @@ def _which_runs(runs: Sequence[int], total: int) -> str:
 
 def _metric_findings(case: CaseReport) -> Iterator[Finding]:
     for metric in case.metrics:
-        if metric.only_measures:
+        if metric.only_measures or (metric.passed and case.passed):
             continue
         bad = [run.run for run in metric.runs if run.failed or run.lacks_result]
-        if metric.passed and (case.passed or not bad):
+        if metric.passed and not bad:
             continue
         scored = [run for run in metric.runs if run.evidence]
         worst = min(scored, key=lambda run: float("inf") if run.score is None else run.score, default=None)
