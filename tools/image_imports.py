@@ -43,8 +43,11 @@ def main() -> None:
                 importlib.import_module(module.name)
     from openai import AsyncOpenAI
 
+    from agent_eval_results.report.renderers import environment
     from agent_eval_scoring.criteria.tokenize import stemming_tokenizer
 
+    for template in environment().list_templates():
+        environment().get_template(template)
     # It imports the parts of its client when they are used.
     assert callable(AsyncOpenAI(api_key="none").chat.completions.create)
     assert stemming_tokenizer()("stemming") == ["stem"]

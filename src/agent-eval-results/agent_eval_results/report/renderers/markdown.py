@@ -108,10 +108,13 @@ def environment() -> Environment:
     """The environment, compiled once per process. Templates get a `view`, `links` and `detail`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 
+    from agent_eval_results.report.renderers._compiled import beside_modules
+
     templates = Environment(
         loader=PackageLoader("agent_eval_results.report.renderers"),
         autoescape=True,
         finalize=_escaped,
+        bytecode_cache=beside_modules(),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
