@@ -31,6 +31,12 @@ def base_environment(home: Path, **extra: str) -> dict[str, str]:
     return {**environment, "HOME": str(home), "GOOGLE_API_KEY": "any", **extra}
 
 
+def gate_of(checkout: Path) -> list[str]:
+    """What starts the gate of a checkout in our interpreter."""
+    places = [str(place) for place in sorted((checkout / "src").iterdir())]
+    return [sys.executable, "-c", f"import sys; sys.path[:0] = {places!r}; from agent_eval.__main__ import run; run()"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Environments:
     """Where the programs are."""

@@ -1,6 +1,7 @@
 """What parts of a run cost: the merge of 10,000 cases, and how even the parts of a run with real processes are.
 
     python benchmarks/merge.py                                        # merge of 10,000 recorded cases in 5 parts
+    python benchmarks/merge.py --earlier CHECKOUT                     # pairs with another checkout: merge, and one run
     python benchmarks/merge.py --agent-python PYTHON --cases 2000     # and 5 parts of an agent, models at 200 ms
     python benchmarks/merge.py --only-agent --agent-python PYTHON --cases 2000 --durations    # without the first
 
@@ -25,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import workload
-from environments import PROJECT
-from measuring import Measurement, measure, peak_of_all
+from environments import PROJECT, gate_of
+from measuring import Measurement, Spread, measure, peak_of_all
 
 sys.path.insert(0, str(PROJECT / "tests" / "integration"))
 
@@ -91,6 +92,27 @@ def merge_of_recorded(directory: Path) -> bool:
     )
     # Wall seconds, because two processes write the reports: other work on the machine stretches them.
     return same and merge.seconds <= MERGE_SECONDS and peak <= MERGE_MB
+
+
+def against(earlier: Path, directory: Path, pairs: int) -> None:
+    """Prints CPU and peak memory of the largest process as shares of those of another checkout, run in turn."""
+    cwd = workload.recorded_workspace(directory / "recorded", files=FILES, cases_per_file=CASES_PER_FILE)
+    recorded = ("--agent", "recorded:recording/actual.json")
+    for index in range(1, PARTS + 1):
+        place = ("--shard", f"{index}/{PARTS}", "--output-dir", f"shards/{index}")
+        gate(cwd, "run", "evals", *recorded, *place, codes=(0,))
+    sides = [gate_of(earlier), gate_of(PROJECT)]
+    for name, command in (("merge", ["merge", "--paths", "evals"]), ("run", ["run", "evals"])):
+        cpu, memory = [], []
+        for number in range(pairs):
+            done = {}
+            for side in (0, 1) if number % 2 else (1, 0):
+                argv = [*sides[side], *command, *recorded, "--output-dir", f"results-{side}"]
+                done[side] = measure(argv, cwd=cwd, environment=environment(), exit_codes=(1,))
+            cpu.append(done[1].cpu_seconds / done[0].cpu_seconds)
+            memory.append(done[1].peak_mb / done[0].peak_mb)
+        same = outcome(cwd, "results-0") == outcome(cwd, "results-1")
+        print(f"{name}: CPU {Spread.of(cpu)}; memory {Spread.of(memory)}; same results: {same}", flush=True)
 
 
 def workspace(directory: Path, cases: int) -> Path:
@@ -186,11 +208,16 @@ def main() -> int:
     parser.add_argument("--agent-python", help="an interpreter with google-adk, for parts with real processes")
     parser.add_argument("--cases", type=int, default=400)
     parser.add_argument("--durations", action="store_true", help="balance the parts by recorded durations")
+    parser.add_argument("--earlier", type=Path, help="another checkout of the project: only the pairs with it")
+    parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--only-agent", action="store_true", help="leave out the merge of recorded cases")
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="agent-eval-merge-"))
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     try:
+        if arguments.earlier is not None:
+            against(arguments.earlier.resolve(), directory, arguments.pairs)
+            return 0
         met = arguments.only_agent or merge_of_recorded(directory)
         if arguments.agent_python is not None:
             met &= parts_of_an_agent(directory, arguments.agent_python, arguments.cases, arguments.durations)

@@ -14,13 +14,13 @@ import json
 import math
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from environments import gate_of
 from measuring import Spread, measure, peak_of_all
 
 AGENT = """
@@ -132,12 +132,10 @@ WORKS = {
 
 def command(work: Work, checkout: Path, python: str) -> list[str]:
     """The gate of a checkout, in our interpreter."""
-    places = [str(place) for place in sorted((checkout / "src").iterdir())]
-    code = f"import sys; sys.path[:0] = {places!r}; from agent_eval.__main__ import run; run()"
     prefix = ["taskset", "-c", f"0-{work.cores - 1}"] if work.cores else []
     base = ["--baseline", "rerun", "--base-ref", "base"] if work.base else []
     as_user = NOBODY if work.other_user and os.geteuid() == 0 else []
-    return [*as_user, *prefix, sys.executable, "-c", code, "run", ".", "--agent-python", python, *base]
+    return [*as_user, *prefix, *gate_of(checkout), "run", ".", "--agent-python", python, *base]
 
 
 def first_of_base(root: Path, argv: Sequence[str], environment: Mapping[str, str]) -> float:
