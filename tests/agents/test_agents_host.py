@@ -353,7 +353,7 @@ def failures() -> dict[str, AgentFailure]:
         "no key of OpenAI, at import": loaded(
             "The api_key client option must be set by OPENAI_API_KEY", "OpenAIError", lacks_key=True
         ),
-        "a class": loaded("`root_agent` of x.py is of type ModelMetaclass, not an ADK agent", "TypeError"),
+        "a class": loaded("`root_agent` of x.py is the class LlmAgent, not an ADK agent", "TypeError"),
         "a name": loaded("Node name 'a b' must be a valid Python identifier", "ValidationError"),
         "an exit with a text": loaded("set up\nfirst", "SystemExit", exit=1),
         "a relative import": loaded("attempted relative import beyond top-level package", "ImportError"),

@@ -277,6 +277,7 @@ FAILURES: dict[str, tuple[str, dict[str, Any]]] = {
     "an old google-adk": ("google-adk==0.5.0", {"requirements": Path("bot/requirements.txt")}),
     "a pin that only an old google-adk fits": ("google-adk\ndemo-pin", {}),
     "a lock without google-adk has the last word": ("", {"locked": True}),
+    "a package that the index does not have": ("demo-dep\ndemo-depp[x]", {}),
     "no such file": ("", {"requirements": Path("missing.txt")}),
     "no such Python": ("demo-dep", {"version": "3.99"}),
     "no such Pythons": ("demo-dep", {"version": ">=3.99,<4"}),

@@ -307,7 +307,6 @@ ALGORITHMS = ("exact", "JACCARD", "rougeL", "rouge_l", "Rouge-1", "ROUGEL")
 GOOD_CONFIGS: dict[str, Any] = {
     "number": scored(0.5),
     "numeric string": scored("0.5"),
-    "bool": scored(True),
     "object": criterion("response_match_score"),
     "camelCase": criterion("tool_trajectory_avg_score", matchType="in order", ignoreArgs=True),
     "match type number": criterion("tool_trajectory_avg_score", match_type=2.0),
@@ -354,6 +353,7 @@ GOOD_CONFIGS: dict[str, Any] = {
 OLD_STYLE = "{conversation_plan} {conversation_history} {stop_signal}"
 TOOL_RUBRICS = "rubric_based_tool_use_quality_v1"
 BAD_CONFIGS: dict[str, Any] = {
+    "a threshold that is true": scored(True),
     "a list": [],
     "no criteria": {},
     "empty criteria": {"criteria": {}},

@@ -465,7 +465,7 @@ HINTS: dict[str, tuple[Any, Any, list[str], str]] = {
         [{"question": "a", "expected_tool_use": []}],
         None,
         [],
-        "no turn has a `query`",
+        "Rename `question` to `query`.",
     ),
     "cases of a format of its own": (
         {"name": "x", "test_scenarios": [{"query": "a", "expected_tool_use": []}]},

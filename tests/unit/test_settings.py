@@ -171,7 +171,7 @@ def test_read_settings__what_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "agent-eval.toml").unlink()
     (tmp_path / "agent-eval.toml").symlink_to("missing.toml")
     _, (problem,) = read_settings(tmp_path)
-    assert problem.message == "agent-eval.toml can't be read: it is a broken symbolic link"
+    assert problem.message == "The file can't be read: it is a broken symbolic link"
     (tmp_path / "missing.toml").mkdir()
     _, (problem,) = read_settings(tmp_path)
     assert problem.code == "settings-file-unreadable"

@@ -9,10 +9,11 @@ import errno
 import importlib
 import math
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from agent_eval import __version__
 from agent_eval.commands import CliIO
@@ -107,6 +108,19 @@ class _Parser(argparse.ArgumentParser):
         """As in argparse."""
         self.complete()
         return super().parse_known_args(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """Prints what the command needs on one line, and what is wrong."""
+        required = [action for action in self._actions if action.required and action.option_strings]
+        if (value := re.match(r"argument (--[\w-]+): expected one argument", message)) is not None:
+            action = self._option_string_actions[value[1]]
+            name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+            message = f"{value[1]} needs a value: `{value[1]} {name}`"
+        if required:
+            words = [f"{action.option_strings[-1]} {action.metavar}" for action in required]
+            words += [str(action.metavar) for action in self._actions if not action.option_strings]
+            self.usage = f"{self.prog} {' '.join(words)} [options]     (options: {self.prog} --help)"
+        super().error(message)
 
     def complete(self) -> None:
         """Adds the arguments of the workbench's command, once."""

@@ -27,7 +27,8 @@ from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import Problem, Severity, docs_page, errors_of
 from agent_eval_scoring.core.recording import RECORDINGS, Recording, RunError
-from agent_eval_scoring.core.text import first_line, plural, shorten
+from agent_eval_scoring.core.selectors import nearby_file
+from agent_eval_scoring.core.text import first_line, listed, plural, shorten
 from agent_eval_scoring.evalset.models import EvalCase, LoadedFile
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from agent_eval_scoring.evalset.adk_results import AdkCaseResult, AdkSetResult
     from agent_eval_scoring.evalset.json import Document
 
+_AGAIN = "To record again: `agent-eval run --agent DIRECTORY --output-dir out`, then `recorded:out`."
 RECORDED = "recorded:"
 """Begins the name of a recorded agent: `recorded:FILE`."""
 
@@ -45,15 +47,17 @@ class RecordedAgent:
     metrics: None = None
     """A recording has no code."""
 
-    def __init__(self, source: Path, masker: Masker | None = None) -> None:
+    def __init__(self, source: Path, masker: Masker | None = None, name: str | None = None) -> None:
         """Reads nothing yet.
 
         Args:
             source: An eval set, a recordings file (`.jsonl` or `.jsonl.gz`), or traces; or a directory that holds
                 recordings or traces.
             masker: Of what is recorded.
+            name: What messages call it: its path, as it was written.
         """
-        self._source = source
+        self._path = source
+        self._source = name or str(source)
         self._masker = masker or Masker()
         # Recordings are kept in a temporary file: 10,000 cases as models would take hundreds of megabytes.
         self._spool: IO[bytes] | None = None
@@ -64,7 +68,7 @@ class RecordedAgent:
     @property
     def provenance(self) -> Mapping[str, str]:
         """Names the driver and the recording."""
-        return {"driver": "recorded", "recording": str(self._source)}
+        return {"driver": "recorded", "recording": str(self._path)}
 
     async def start(self) -> None:
         """Reads the recording.
@@ -74,9 +78,9 @@ class RecordedAgent:
         """
         if self._spool is not None or self._traces is not None:
             return
-        path = recording_file(self._source)
+        path = recording_file(self._path)
         try:
-            self._traces = traces_of(path, str(self._source))
+            self._traces = traces_of(path, self._source)
             if self._traces is not None:
                 return
             self._eval_set = not holds_runs(path)
@@ -87,8 +91,15 @@ class RecordedAgent:
         except UnusableRecording as error:
             await self.close()
             raise AgentFailure(
-                f"The recording {path} can't be used: {error.where}{error}", kind=FailureKind.IMPORT, hint=error.hint
+                f"The recording {self._source} can't be used: {error.where}{error}",
+                kind=FailureKind.IMPORT,
+                hint=error.hint,
             ) from error
+
+    def _offers(self) -> str:
+        """The cases of the recording, by their eval ids."""
+        ids = dict.fromkeys(f"`{name}`" for eval_set, name, _ in self._index if eval_set is not None or self._eval_set)
+        return f"It has {listed([*ids], 5)}: select one of these, or correct the id." if ids else ""
 
     async def open(self, request: SessionRequest) -> Session:
         """Finds the recording of one run.
@@ -108,7 +119,7 @@ class RecordedAgent:
             raise AgentFailure(
                 f"The recording {self._source} has no {case}",
                 kind=FailureKind.NO_ANSWER,
-                hint="Record the case again, or do not select it.",
+                hint=f"{self._offers()} {_AGAIN}",
             )
         assert self._spool is not None
         offset, length = position
@@ -177,7 +188,7 @@ class _RecordedSession:
 
     def __init__(
         self,
-        source: Path,
+        source: str,
         case: str,
         turns: list[Invocation],
         error: RunError | None,
@@ -211,7 +222,7 @@ class _RecordedSession:
             raise AgentFailure(
                 f"The recording {self._source} has no turn {turn + 1} of {self._case}",
                 kind=FailureKind.NO_ANSWER,
-                hint="Record the case again.",
+                hint=_AGAIN,
             )
         recorded = self._turns[turn]
         message, recorded_message = self._masker.text(text_of(content).strip()), text_of(recorded.user_content).strip()
@@ -220,7 +231,7 @@ class _RecordedSession:
                 f"The recording {self._source} answers another message in turn {turn + 1} of {self._case}: "
                 f"{first_line(recorded_message)!r} instead of {first_line(message)!r}",
                 kind=FailureKind.NO_ANSWER,
-                hint="The eval file was changed after the recording. Record the case again.",
+                hint=f"One of both was changed: write the same text in both. {_AGAIN}",
             )
         return recorded
 
@@ -354,8 +365,18 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     return Problem(
         code="recording-not-found",
         message=f"{origin} names the recording {name}, which {wrong}",
-        hint="Write `recorded:FILE`, where FILE is an eval set, traces, or an output directory of an earlier run.",
+        hint=_hint_for(source, root),
     )
+
+
+def _hint_for(source: str, root: Path) -> str:
+    """What to write instead of a recording that does not exist: the file that was probably meant."""
+    stripped = source.strip()
+    if stripped and stripped != source and (root / stripped).exists():
+        return f"Write `recorded:{stripped}`, without spaces."
+    if not stripped or (root / stripped).exists() or (close := nearby_file(root / stripped, 0.75)) is None:
+        return _HINT
+    return f"Did you mean `recorded:{Path(stripped).with_name(close).as_posix()}`?"
 
 
 DRIVER = Driver(
@@ -363,7 +384,7 @@ DRIVER = Driver(
     runs_here=False,
     reads_file=True,
     repeatable=False,
-    create=lambda spec: RecordedAgent(spec.context.root / spec.source, spec.context.masker),
+    create=lambda spec: RecordedAgent(spec.context.root / spec.source, spec.context.masker, spec.source),
     refuse=_refuse,
     check=lambda source, root, files, runs: check_recording(source, root / source, files, runs),
 )

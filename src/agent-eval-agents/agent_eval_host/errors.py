@@ -146,18 +146,19 @@ def _nearest_name(error: BaseException) -> str | None:
     import difflib
     import pkgutil
 
-    wanted, names = "", []
+    package, wanted, names = "", "", []
     text = text_of(error)
     if isinstance(error, ModuleNotFoundError) and "." in (error.name or ""):
-        package = str(error.name).rpartition(".")[0]
-        modules = pkgutil.iter_modules(getattr(sys.modules.get(package), "__path__", []))
-        wanted, names = str(error.name), [f"{package}.{module.name}" for module in modules]
+        package, dot, wanted = str(error.name).rpartition(".")
+        names = [module.name for module in pkgutil.iter_modules(getattr(sys.modules.get(package), "__path__", []))]
+        package += dot
     elif isinstance(error, ImportError) and (match := re.match(r"cannot import name '(\w+)'", text)):
         wanted, names = match[1], dir(sys.modules.get(error.name or ""))
     elif match := re.search(r"^(\w+)\n  Extra inputs are not permitted", text, re.MULTILINE):
         made = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
         wanted, names = match[1], [name for each in made for name in getattr(type(each), "model_fields", ())]
-    return next(iter(difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)), None)
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)
+    return f"{package}{close[0]}" if close else None
 
 
 def _status_of(turn: Turn | None, culprit: BaseException) -> int | None:

@@ -8,6 +8,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -164,14 +165,24 @@ def _pick(module: Any, loop: asyncio.AbstractEventLoop) -> Any:
             module.__agent_eval_kept__ = agent  # its exit stack must not be collected
             agent = agent[0]
     if agent is not None and not isinstance(agent, kinds):
+        what = f"the class {agent.__name__}" if isinstance(agent, type) else f"of type {type(agent).__name__}"
         code = getattr(agent, "__code__", None)
-        where = _file_of(module) if code is None else f"{_file_of(module)}:{code.co_firstlineno}"
-        raise TypeError(f"`{name}` of {where} is of type {type(agent).__name__}, not an ADK agent")
+        where = _place_of(module) if code is None else f"{_file_of(module)}:{code.co_firstlineno}"
+        raise TypeError(f"`{name}` of {where} is {what}, not an ADK agent")
     return agent
 
 
 def _file_of(module: Any) -> str:
     return str(getattr(module, "__file__", None) or module.__name__).removeprefix(agent_places[-1])
+
+
+def _place_of(module: Any) -> str:
+    """The file of a module, with the last line that begins with an assignment to `root_agent`."""
+    lines: list[str] = []
+    with contextlib.suppress(AttributeError, OSError, TypeError, UnicodeDecodeError):
+        lines = Path(module.__file__).read_text("utf-8").splitlines()
+    numbers = [number for number, line in enumerate(lines, 1) if re.match(r"\s*root_agent\b[^=]*=(?!=)", line)]
+    return ":".join([_file_of(module), *map(str, numbers[-1:])])
 
 
 def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
@@ -198,7 +209,7 @@ def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
             return agent
         for place in (getattr(module, "agent", None), module):
             if getattr(place, "root_agent", ...) is None:
-                raise TypeError(f"`root_agent` of {_file_of(place)} is None, not an ADK agent")
+                raise TypeError(f"`root_agent` of {_place_of(place)} is None, not an ADK agent")
     if directory is None:
         raise LookupError(f"the module {path} defines neither `app`, `root_agent` nor `get_agent_async`")
     config = directory / "root_agent.yaml"

@@ -58,7 +58,7 @@ def read_file(path: Path) -> RunReport:
         UnreadableError: The file is missing or unusable.
     """
     file = path / FILES["results-file"] if path.is_dir() else path
-    where = harmless(str(file))
+    where = shown(file)
     try:
         report = read_report(read_regular(file, MAX_RESULTS), where)
     except OSError as error:
@@ -68,6 +68,11 @@ def read_file(path: Path) -> RunReport:
     if isinstance(report, RunReport):
         return report
     raise UnreadableError(report.message, _SCORE_AGAIN if isinstance(report, Incompatible) else _NAME_FILE)
+
+
+def shown(path: Path) -> str:
+    """A path as messages name it: relative to the current directory, if it is below it."""
+    return harmless(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
 _RUN_FIRST = "Run `agent-eval run` first, or name the output directory of a run."

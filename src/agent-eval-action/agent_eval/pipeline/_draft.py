@@ -137,7 +137,7 @@ _ALMOST = 0.8
 
 
 def misspelt_tools(report: RunReport, rules: Collection[ToolRule] = ()) -> list[str]:
-    """A warning for each name in `tool_rules` and `[[tool]]` that is almost a tool's.
+    """A warning for each name in `tool_rules`, expected calls and `[[tool]]` that is almost a tool's.
 
     Args:
         report: With its cases, agents and coverage.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline import Baseline, Found, GitError, to_report
-from agent_eval.baseline.lookup import Resolver, resolve
+from agent_eval.baseline.lookup import BaselineRequest, Resolver, resolve
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource
 from agent_eval.pipeline._attempts import Earlier, find_earlier
 from agent_eval.pipeline._checkout import Checkout
@@ -61,12 +61,17 @@ async def find_base(
     Returns:
         None if there is no commit to compare with.
     """
-    if ci.baseline_request is None:
-        return None
     from agent_eval.settings import parse_order
 
+    choices, request = parse_order(baseline), ci.baseline_request
+    if request is None:
+        choices = tuple(choice for choice in choices if choice.source == "file")
+        if ci.activity.kind == "compare" or not choices:
+            return None
+        # A file of the working tree needs no commit.
+        request = BaselineRequest(repository="", base_ref="", commit="", how="", is_pull_request=False)
     resolvers: list[Resolver] = []
-    for choice in parse_order(baseline):
+    for choice in choices:
         if choice.source == "artifact":
             from agent_eval.baseline.artifact import ArtifactSource
 
@@ -81,7 +86,7 @@ async def find_base(
                 return await base_checkout.report(num_runs)
 
             resolvers.append(RerunSource(git=ci.git, run=run, remote=ci.remote, checkout=base_checkout.worktree))
-    return await resolve(resolvers, ci.baseline_request)
+    return await resolve(resolvers, request)
 
 
 def baseline_report(ci: CIContext, baseline: Baseline | None) -> BaselineReport | None:

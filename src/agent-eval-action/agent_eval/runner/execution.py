@@ -206,12 +206,14 @@ class Execution:
         runner = self.agents[planned.agent].metrics
         if runner is None or planned.agent in self._failures:
             return None
-        try:
-            for criterion in map(unlabelled, planned.criteria):
-                if isinstance(criterion, CustomMetric | CodeMetric):
+        for criterion in map(unlabelled, planned.criteria):
+            if isinstance(criterion, CustomMetric | CodeMetric):
+                try:
                     await runner.prepare(criterion.function, criterion.code)
-        except MetricFailure as failure:
-            return error_of(failure)
+                except MetricFailure as failure:
+                    error, name = error_of(failure), f"`{criterion.function}`"
+                    place = f" ({planned.places[criterion.name]})" if criterion.name in planned.places else ""
+                    return error.model_copy(update={"message": error.message.replace(name, name + place, 1)})
         return None
 
     async def _score(self, planned: PlannedCase, recording: Recording) -> CaseReport:

@@ -74,6 +74,8 @@ class PlannedCase:
     """`user_simulator_config`: options of the simulated user of a scenario."""
     criteria: tuple[Criterion, ...]
     """The gating criteria in the config's order, then the informational ones."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where custom metrics are configured, by their names: `file:line`."""
     agent: str
     """Key of the case's agent."""
     fingerprint: str
@@ -235,6 +237,7 @@ def make_plan(
                     secrets=masker.placeholders(case),
                     user_config=masker.values(file.config.user_simulator_config),
                     criteria=(*gating, *INFORMATIONAL),
+                    places=file.config.places,
                     agent=agent,
                     fingerprint=_fingerprint(case, file.config, agent, fingerprints.get(agent, "")),
                     content=case_fingerprint(

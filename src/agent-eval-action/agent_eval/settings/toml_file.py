@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_eval.gate.policy import Policy
@@ -16,6 +18,7 @@ from agent_eval.settings.settings import BY_INPUT
 from agent_eval_agents.driver import ServerSpec
 from agent_eval_agents.tape_rules import ToolRule, VolatileRule
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, capped
+from agent_eval_scoring.core.text import shorten
 from agent_eval_scoring.core.toml_lines import Path as KeyPath
 from agent_eval_scoring.core.toml_lines import TomlError, lines_of, read_toml
 
@@ -54,7 +57,7 @@ def read_settings_file(text: str) -> FileSettings:
     try:
         table = read_toml(text)
     except TomlError as error:
-        return FileSettings(problems=(unreadable(str(error), error.line, error.column),))
+        return FileSettings(problems=(_not_toml(error, text),))
     problems: list[Problem] = []
     lines = lines_of(text)
     agents = _agents(table.pop("agents", {}), lines, problems)
@@ -68,7 +71,10 @@ def read_settings_file(text: str) -> FileSettings:
     try:
         _check_prices(prices)
     except ValueError as error:
-        problems.append(_invalid(str(error).rstrip("."), "", lines.get(("prices",))))
+        model = getattr(error, "model", "gemini-2.5-flash")
+        line = lines.get(("prices", model), lines.get(("prices",)))
+        hint = f"Write {json.dumps(model)} = {{input = 0.3, output = 2.5}}, in US dollars per million tokens."
+        problems.append(replace(_invalid(str(error).rstrip("."), "", line), hint=hint))
         prices = {}
     policy, policy_problems = read_policy(table, lines, CONFIG_FILE)
     problems += policy_problems
@@ -106,6 +112,19 @@ def read_settings_file(text: str) -> FileSettings:
     )
 
 
+def _not_toml(error: TomlError, text: str) -> Problem:
+    """The problem of a file with an error of syntax: what is in its line, and what to write."""
+    problem = unreadable(re.sub(r" \(at line .*\)$", "", str(error)), error.line, error.column)
+    if error.line is None:
+        return problem
+    row = text.split("\n")[error.line - 1].strip()
+    problem = replace(problem, message=f"{problem.message}: `{shorten(row, 60)}`")
+    word = re.match(r"(?:[^=]*=\s*)?\[?\s*([A-Za-z][\w./*-]*)\s*[],]?\s*$", row)
+    if str(error).startswith("Invalid value") and word is not None:
+        problem = replace(problem, hint=f'Texts need quotes: "{word[1]}".')
+    return problem
+
+
 _TOML = "The file must be TOML, e.g. `num-runs = 3`."
 _REMEDIES = {
     "Invalid value": 'Texts need quotes, e.g. `gate = "both"`.',
@@ -119,7 +138,7 @@ def unreadable(why: str, line: int | None = None, column: int | None = None) -> 
     """The problem of a file that can't be read."""
     return Problem(
         code="settings-file-unreadable",
-        message=f"{CONFIG_FILE} can't be read: {why}",
+        message=f"The file can't be read: {why}",
         hint=next((hint for start, hint in _REMEDIES.items() if why.startswith(start)), _TOML),
         file=CONFIG_FILE,
         line=line,

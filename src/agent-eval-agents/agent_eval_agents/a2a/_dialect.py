@@ -172,7 +172,7 @@ def read_card(raw: Any, source: RemoteUrl) -> AgentCard:
         BadCard: It is no card, or offers no interface that we speak.
     """
     if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str):
-        raise BadCard("its agent card is not a JSON object with a `name`")
+        raise BadCard("its agent card is not a JSON object with a `name`, so it may be no A2A server")
     interfaces = list(_interfaces(raw))
     usable = [(url, version) for url, binding, version in interfaces if binding == _JSON_RPC and _dialect(version)]
     if not usable:

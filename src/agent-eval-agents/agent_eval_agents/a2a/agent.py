@@ -141,8 +141,8 @@ class A2aAgent:
             card = read_card(reply.json, self._url)
         except BadCard as error:
             raise failures.refused(
-                f"The agent at {url} can't be used: {error}.",
-                f"See {docs_page('remote-agents')} for what the gate speaks.",
+                f"The agent at {url}{path} can't be used: {error}.",
+                f"Name the URL above an agent card. ADK's REST interface is `adk:`. {docs_page('remote-agents')}",
             ) from None
         if self.client.has_headers and origin_of(card.url) != self._url.origin:
             raise failures.refused(

@@ -244,14 +244,8 @@ class Finder:
 
     def named(self, name: str, who: str, file: str | None) -> tuple[str | None, Problem | None]:
         """The agent that `who` names, or the problem with the name."""
-        if name.startswith(("http://", "https://")):
-            address = plain(without_credentials(name))
-            return None, Problem(
-                code="remote-agent-url",
-                message=f"{who} names the address {address}, but not its protocol",
-                hint=f"Write `adk:{address}` for ADK's REST interface (`adk api_server`), or `a2a:{address}` for A2A.",
-                file=file,
-            )
+        if (wrong := self._other_thing(name, who)) is not None:
+            return None, dataclasses.replace(wrong, file=file)
         driver = driver_of(name)
         if driver.prefix:
             problem = driver.refuse(name.removeprefix(driver.prefix), self.root, who)
@@ -290,8 +284,21 @@ class Finder:
         if (module := name.partition(":")[0]) != name and self.named(module, who, file)[0] is not None:
             hint = f"Write it without `{name.removeprefix(module)}`: `{module}`."
         elif suggestions:
-            hint = f"Did you mean {' or '.join(suggestions[:5])}?\n{hint}"
+            hint = f"Did you mean {' or '.join(suggestions[:5])}?"
         return None, Problem(code="agent-not-found", message=message, hint=hint, file=file)
+
+    def _other_thing(self, name: str, who: str) -> Problem | None:
+        """The problem with an address without its protocol, and with a file of answers or cases."""
+        if name.startswith(("http://", "https://")):
+            address = plain(without_credentials(name))
+            message = f"{who} names the address {address}, but not its protocol"
+            hint = f"Write `adk:{address}` for ADK's REST interface (`adk api_server`), or `a2a:{address}` for A2A."
+            return Problem(code="remote-agent-url", message=message, hint=hint)
+        if name.endswith(".json") and (self.root / name).is_file():
+            message = f"{who} names {plain(name)}, which is a file of JSON, not an agent"
+            hint = f"An eval file goes without `--agent`: `agent-eval run {plain(name)}`. Recorded answers: "
+            return Problem(code="agent-not-found", message=message, hint=f"{hint}`recorded:{plain(name)}`.")
+        return None
 
     def _module_or_file(self, file: Path) -> str:
         """A file in a package as a dotted module, so that it can import what is beside it; else its path."""
@@ -310,8 +317,12 @@ class Finder:
     def lacking(self, source: Path) -> str:
         """A message that a source file defines no `root_agent`, with the name of an agent that it does define."""
         label = plain(self.label(source))
-        other = _OTHER_NAME.search(_source_of(source))
-        return f"{label} defines no `root_agent`" + (f" (its agent is named `{other[1]}`)" if other else "")
+        text = _source_of(source)
+        other = _OTHER_NAME.search(text)
+        if other is None:
+            return f"{label} defines no `root_agent`"
+        line = text.count("\n", 0, other.start()) + 1
+        return f"{label}:{line} names its agent `{other[1]}`: rename it to `root_agent`"
 
     def in_other_modules(self) -> list[str]:
         """Files of packages, other than those that ADK reads, that define an agent."""
@@ -373,13 +384,13 @@ class Finder:
                 what = f"contains no agent: {self._missing_files(agent)}" if agent.is_dir() else "does not exist"
                 message = f"`agent_directory` is `{plain(named[1])}`, which {what}."
                 below = [agent.relative_to(folder) for agent in self.everywhere if agent.is_relative_to(folder)]
-                names = " or ".join(f"`{plain(path.as_posix())}`" for path in below[:3])
-                hint = f"Did you mean {names}?" if below else "Name the directory of the agent."
+                names = " or ".join(f"`agent_directory: {plain(path.as_posix())}`" for path in below[:3])
+                hint = f"Write {names}." if below else "Name the directory of the agent."
             yield Problem(
                 severity=Severity.WARNING,
                 code="agent-directory-missing",
                 message=f"{message} The agent of the eval files is selected without it.",
-                hint=f"{hint} `agent-eval validate --plan` shows the agent of each file.",
+                hint=hint,
                 file=self.label(folder / MANIFEST),
                 line=line,
             )

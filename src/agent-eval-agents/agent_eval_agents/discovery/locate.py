@@ -173,7 +173,7 @@ def _choose(
     problems: list[Problem] = []
     if explicit is not None:
         # It answers every file, so nothing is searched: a broken agent elsewhere is not this run's problem.
-        path, problem = finder.named(explicit, "--agent", None)
+        path, problem = finder.named(explicit, "`agent`", None)
         if path is None:
             return AgentChoices(by_file={}, problems=(problem,) if problem else ())
         choice = AgentChoice(path=path, reason="--agent", sub_agent=sub_agent_in(path, finder.root))
@@ -358,6 +358,8 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
         top = repository_of(finder.root) or finder.root
         others = [] if top == finder.root else find_agents(top)[0]
         hint = f"{WHAT_IS_AN_AGENT}\nIf it is elsewhere, set `--agent DIRECTORY` or `--agent package.module`."
+        if "rename it" in lacking:
+            hint = "ADK and agent-eval read the agent from `root_agent`. If you mean another, set `--agent DIRECTORY`."
         if others:
             hint = f"Start agent-eval in {plain(str(top))}, which has {_listed(others)}."
         return Problem(

@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from agent_eval_agents.host.connection import RemoteError
-from agent_eval_agents.host.import_hints import essence, import_hint, known_hint
+from agent_eval_agents.host.import_hints import OF_LOADING, essence, import_hint, known_hint
 from agent_eval_agents.messages import Attempt, ErrorData, ModelCallFacts, Stack, Waiting
 from agent_eval_agents.protocol import AgentFailure, EnvironmentFailure, FailureKind
 from agent_eval_agents.sandbox import missing_key_hint, missing_variable_hint
@@ -150,17 +150,22 @@ def failed_metric(
     kind, what = MetricFailureKind.EXCEPTION, f"`{function}` raised {summary}"
     if error.code == "metric-import":
         kind, what = MetricFailureKind.IMPORT, f"`{function}` can't be imported: {summary}"
-        hint = (
-            "`code_config.name` is `package.module.function`; the agent's parent directory and the repository's root "
-            "are importable, and the agent's package also as `agent`."
+        absent = _NO_MODULE.search(error.message)
+        hint = f"Did you mean `{data.nearest}`?" if data.nearest is not None else "Correct `code_config.name`."
+        if data.nearest is None and absent is not None and function.startswith(f"{absent[1]}."):
+            hint = f"Add the module {absent[1].replace('.', '/')}.py, or correct `code_config.name`."
+        hint += (
+            " It is `package.module.function`; the agent's parent directory and the repository's root are importable, "
+            "and the agent's package also as `agent`."
         )
-        hint = f"Did you mean `{data.nearest}`? {hint}" if data.nearest is not None else hint
     elif error.code == "metric-arguments":
         what = f"`{function}` can't be called: its arguments are not valid in the installed google-adk: {summary}"
     elif data.type == "TypeError" and re.search(r"\(\) takes .*positional arg|\(\) missing ", error.message):
         hint = "It is called with eval_metric, actual_invocations, expected_invocations and conversation_scenario."
     elif data.exit is not None:
         what = f"`{function}` called sys.exit({data.exit})"
+    else:
+        hint = "Correct the function. Where it has no score, it may return the status NOT_EVALUATED."
     return MetricFailure(what, kind=kind, traceback=data.traceback, log_tail=log_tail, hint=missing or hint)
 
 
@@ -338,6 +343,10 @@ def _at(line: str) -> str:
     return f" It was at {line}" if line else ""
 
 
+_ONLY_FROZEN = re.compile(r'(?:\s*File "<frozen [^\n]*\n)+[^\n]*\n?')
+"""A traceback of Python's own import alone."""
+
+
 def failed_load(
     error: RemoteError, log_tail: str | None, withheld: Collection[str], agent: Path, root: Path
 ) -> AgentFailure:
@@ -362,6 +371,8 @@ def failed_load(
     if data.exit is not None:
         code = str(data.exit) if error.message in {"", "None", str(data.exit)} else f'"{first_line(error.message)}"'
         message = f"The agent can't be imported: it calls sys.exit({code}) while it is imported."
+    elif any(words in error.message for words in OF_LOADING):
+        message = f"The agent can't be loaded: {essence(error.message).replace(f'{root}/', '')}"
     else:
         message = f"The agent can't be imported: {data.type or 'error'}: {essence(error.message)}"
     withheld_hint = missing_key_hint(withheld)
@@ -372,7 +383,7 @@ def failed_load(
     return AgentFailure(
         message,
         kind=FailureKind.IMPORT,
-        traceback=data.traceback,
+        traceback=None if _ONLY_FROZEN.fullmatch(data.traceback or "") else data.traceback,
         log_tail=log_tail,
         hint=(withheld_hint if data.lacks_key else None)
         or _missing_variable(error, data, log_tail, withheld)

@@ -32,12 +32,14 @@ pip install ['"]?([\w.\[\],-]+) -> Add `{0}` to the agent's requirements.
 from 'google\.adk\.tools\.(mcp)_tool' -> Add `google-adk[{0}]` to the agent's requirements.
 partially initialized module -> Two modules import each other: import inside of a function, or from a third module.
 EOF when reading a line -> There is no standard input here: take the value from a variable (`agent-env`).
-is None, not an ADK agent -> Return the agent from the function that makes it.
+is None, not an ADK agent -> Assign an agent: `root_agent = Agent(name=..., model=...)`, or return it in the function.
 """
 """What exceptions say, and what to do. {0} is what the brackets match."""
 
 
-def known_hint(kind: str, message: str, traceback: str | None, root: Path | None = None) -> str | None:
+def known_hint(
+    kind: str, message: str, traceback: str | None, root: Path | None = None, agent: Path | None = None
+) -> str | None:
     """The hint for an exception whose cause is known by its words; None for others."""
     for pattern, _, hint in (line.partition(" -> ") for line in _SAYINGS.strip().splitlines()):
         if match := re.search(pattern, first_line(message, 500)):
@@ -45,12 +47,26 @@ def known_hint(kind: str, message: str, traceback: str | None, root: Path | None
     name = re.search(r": '([^']+)'$", message) if kind == "FileNotFoundError" else None
     if name is None:
         return unset_variable_hint(kind, message, traceback)
-    if not name[1].startswith("/"):
-        return (
-            f"`{name[1]}` is looked for where the agent's process starts (`agent-cwd`). In code: "
-            f'`Path(__file__).parent / "{name[1]}"`.'
-        )
     path = Path(name[1])
+    if not path.is_absolute():
+        folder = agent if agent is not None and agent.is_dir() else agent.parent if agent is not None else None
+        if folder is None or (folder / path).exists():
+            return (
+                f"`{path}` is looked for where the agent's process starts (`agent-cwd`). In code: "
+                f'`Path(__file__).parent / "{path}"`.'
+            )
+        if root is not None and (root / path).exists():
+            return f"`{path}` is in the repository's root, where the agent does not start: set `agent-cwd: root`."
+        places = [place for place in (folder, root) if place is not None]
+        close = [
+            (place / path.parent / near).relative_to(root or folder).as_posix()
+            for place in places
+            for near in nearby(path.name, _names_in(place / path.parent, root), 1)
+        ]
+        guess = (
+            f"Did you mean `{close[0]}`?" if close else "Commit it, if it is only on your machine, or correct the path."
+        )
+        return f"The repository has no `{path}`. {guess}"
     shown = path.relative_to(root).as_posix() if root is not None and path.is_relative_to(root) else name[1]
     close = nearby(path.name, _names_in(path.parent, root), 1)
     guess = f"Did you mean `{close[0]}`?" if close else "Commit it, if it is only on your machine, or correct the path."
@@ -83,15 +99,16 @@ def unset_variable_hint(kind: str, message: str, traceback: str | None) -> str |
     if match is None:
         return None
     name = next(filter(None, match.groups()))
-    return f"`{name}` is not set in this job: set it, and pass it with `agent-env: +{name}`."
+    return f"Set `{name}` in this job, where it is not set, and pass it on: `agent-env: +{name}`."
 
 
 _OF_PARTS = {
-    "of type ModelMetaclass, not an": "Make an agent of the class: `root_agent = Agent(name=..., model=...)`.",
+    "is the class ": "Make an agent of the class: `root_agent = Agent(name=..., model=...)`.",
     "must be a valid Python identifier": "Write letters, digits and underscores only, and begin with a letter.",
-    "there is no agent named": "Write the name of one of these agents after `#` in `--agent` or [agents].",
 }
 """Hints by what a message contains."""
+OF_LOADING = ("not an ADK agent", "there is no agent named", "define no agent", "defines no agent", "defines neither")
+"""What is in messages of the host's own about what it has loaded."""
 
 
 def import_hint(
@@ -107,7 +124,7 @@ def import_hint(
         root: The repository.
         nearest: The name that was probably meant.
     """
-    if (hint := known_hint(kind, message, traceback, root)) is not None:
+    if (hint := known_hint(kind, message, traceback, root, agent)) is not None:
         return hint
     if nearest is not None and "." not in message.partition("No module named ")[2]:
         return f"Did you mean `{nearest}`?"
@@ -131,6 +148,10 @@ def import_hint(
             "Call the function that makes the agent. If it is asynchronous, name it `get_agent_async` (`async def "
             "get_agent_async()`), and define no `root_agent`."
         )
+    if tree := re.search(r"there is no agent named '(.*?)' in its tree: (.*)", message):
+        names = [path.rpartition("/")[2] for path in tree[2].split(", ")]
+        close = nearby(tree[1], names, 1) or names[:1]
+        return f"Write `#{close[0]}` after the agent in `--agent` or [agents], or name the root agent without `#`."
     if (hint := next((hint for part, hint in _OF_PARTS.items() if part in message), None)) is not None:
         return hint
     if kind == "LookupError" or "not an ADK agent" in message:
@@ -161,7 +182,8 @@ def _missing_module(message: str, agent: Path, root: Path, nearest: str | None) 
         if not (package / part).is_dir():
             place = package.relative_to(root) if package.is_relative_to(root) else package
             close = nearby(part, _modules(package), 1)
-            return f"{place}/ has no module `{part}`." + (f" Did you mean `{close[0]}`?" if close else "")
+            todo = f"Write `{close[0]}` instead of `{part}`" if close else f"Add {place}/{part}.py and commit it"
+            return f"{todo}, or correct the import: {place}/ has no module `{part}`."
         package /= part
     if nearest is not None:
         return f"`{'.'.join([first, *rest[:-1]])}` has no module `{rest[-1]}`. Did you mean `{nearest}`?"

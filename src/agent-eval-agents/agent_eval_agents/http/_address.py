@@ -81,8 +81,9 @@ def parse_url(text: str) -> RemoteUrl:
         parts = urllib.parse.urlsplit(text)
         port = parts.port
     except ValueError as error:
-        why = "" if "@" in text else f" ({error})"  # What Python takes for a port may be a password.
-        raise ValueError(f"it is not a URL{why}") from None
+        if "@" not in text and "ort" in str(error):  # Else what Python takes for a port may be a password.
+            raise ValueError("it has a port that is not a number from 0 to 65535") from None
+        raise ValueError("it is not a URL" + ("" if "@" in text else f" ({error})")) from None
     scheme = parts.scheme.lower()
     if scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise ValueError("it must begin with http://HOST or https://HOST")

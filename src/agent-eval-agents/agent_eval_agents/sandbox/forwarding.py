@@ -267,8 +267,8 @@ def missing_variable_hint(names: Collection[str], message: str, traceback: str |
             "really needs the value, set it under another name and add that name to `agent-env`."
         )
     return (
-        f"`{name}` is set in this job but not passed to the agent. If code of pull requests may read it, set "
-        f"`agent-env: +{name}` (on a command line `--agent-env +{name}`)."
+        f"Set `agent-env: +{name}` (`--agent-env +{name}`), if code of pull requests may read it: `{name}` is set in "
+        "this job but not passed to the agent."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import os
@@ -13,6 +14,7 @@ from typing import Any
 
 from agent_eval_agents.protocol import AgentFailure, EnvironmentFailure
 from agent_eval_scoring.core.files import open_regular, read_regular
+from agent_eval_scoring.core.selectors import nearby_file
 from agent_eval_scoring.core.toml_lines import read_toml
 
 MINIMUM_PYTHON = ">=3.10"
@@ -76,7 +78,19 @@ def dependencies_of(start: Path, root: Path, named: Path | None = None) -> Depen
     Raises:
         AgentFailure: It does not exist or can't be read.
     """
-    return find_dependencies(start, root) if named is None else dependencies_in(root / named, root)
+    with named_below(root):
+        return find_dependencies(start, root) if named is None else dependencies_in(root / named, root)
+
+
+@contextlib.contextmanager
+def named_below(root: Path) -> Iterator[None]:
+    """Failures inside name files relative to the root."""
+    try:
+        yield
+    except AgentFailure as failure:
+        failure.message = _below(root, failure.message)
+        failure.args = (failure.message,)
+        raise
 
 
 def find_dependencies(start: Path, root: Path) -> Dependencies:
@@ -117,9 +131,12 @@ def dependencies_in(file: Path, root: Path) -> Dependencies:
     if file.is_dir():
         return find_dependencies(file, file)
     if not file.is_file():
+        close = nearby_file(file)
         raise EnvironmentFailure(
             f"The requirements file {file} does not exist",
-            hint="Correct `agent-requirements`; a relative path starts at the repository's root.",
+            hint=f"Did you mean `{close}`?"
+            if close is not None
+            else "Correct `agent-requirements`; a relative path starts at the repository's root.",
         )
     pinned = _pinned_python(file.parent, root.resolve())
     if file.name not in {"uv.lock", "pyproject.toml"}:
@@ -187,6 +204,27 @@ def requested(dependencies: Dependencies, root: Path) -> list[str]:
         return ["google-adk"]
     is_named = any(_ADK.match(line) for _, line in _requirements_of(dependencies, file, root))
     return ["-r", str(file), *[f"google-adk>={MINIMUM_ADK}"] * is_named]
+
+
+def place_of(dependencies: Dependencies, root: Path, requirement: str) -> str:
+    """Where a requirement is, ` (FILE:LINE)` relative to the root; "" if it is none of the agent's own."""
+    name = _name_in(requirement)
+    for file in () if dependencies.file is None else _included(dependencies.file):
+        for number, line in enumerate(_text_of(file).splitlines() if file.is_file() else (), 1):
+            if name and _name_in(line) == name:
+                return f" ({_below(root, str(file))}:{number})"
+    return ""
+
+
+def _name_in(line: str) -> str:
+    """The normalized name with which a requirement begins; "" for none."""
+    name = re.match(r"[\s\"']*([\w.-]+)", line)
+    return re.sub(r"[-_.]+", "-", name[1]).lower() if name else ""
+
+
+def _below(root: Path, text: str) -> str:
+    """The text with paths below the root relative to it."""
+    return text.replace(f"{root.resolve()}/", "")
 
 
 def _requirements_of(dependencies: Dependencies, file: Path, root: Path) -> Iterator[tuple[Path, str]]:
@@ -260,7 +298,7 @@ def _bytes_of(path: Path) -> bytes:
 
 def _unreadable(path: Path, reason: str) -> AgentFailure:
     return EnvironmentFailure(
-        f"{path} can't be read: {reason}", hint="The agent's dependencies are read from it. Correct the file."
+        f"{path} can't be read: {reason}", hint="Correct the file: the agent's dependencies are read from it."
     )
 
 

@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -181,8 +181,13 @@ class Installer:
     deadline: float
     """Event loop time by which everything must be done."""
 
-    async def uv(self, arguments: Sequence[str], *, cwd: Path) -> None:
+    async def uv(self, arguments: Sequence[str], *, cwd: Path, place_of: Callable[[str], str] = lambda _: "") -> None:
         """Runs uv.
+
+        Args:
+            arguments: Its arguments.
+            cwd: Its working directory.
+            place_of: Where a requirement is, ` (FILE:LINE)`; "" if unknown.
 
         Raises:
             AgentFailure: uv failed; with the end of its output and a hint.
@@ -209,7 +214,7 @@ class Installer:
             what = " ".join(["uv", *takewhile(lambda word: not word.startswith("-"), arguments)])
             # The whole command has long paths of the cache: the sentence names what ran, the log how.
             raise EnvironmentFailure(
-                f"The agent's environment can't be made: `{what}` {result.end}",
+                f"The agent's environment can't be made: {_cause(result.output, place_of) or f'`{what}` {result.end}'}",
                 owner=Owner.PROVIDER if result.was_killed or _is_outage(result.output) else Owner.AGENT,
                 log_tail=f"$ {self.masker.text(command)}\n{result.output[-_SHOWN_CHARS:]}",
                 hint=KILLED_HINT if result.was_killed else _hint(result.output),
@@ -219,6 +224,27 @@ class Installer:
 def _is_outage(output: str) -> bool:
     """Whether the cause is external: the package index, or a full disk."""
     return bool(_NETWORK.search(output) or _DISK_FULL.search(output))
+
+
+_ABSENT = re.compile(r"(\S+) was not found in the package registry")
+_UNPARSED = re.compile(r"Couldn't parse requirement in `([^`]+)`.*\n\s*cause: (.+)\n\s*(.+)")
+_NO_VERSION = re.compile(r"there (?:is|are) no versions? of (\S+) and you require")
+
+
+def _cause(output: str, place_of: Callable[[str], str]) -> str:
+    """Which requirement can't be installed, and its place, as a clause; "" if uv names none."""
+    text = re.sub(r"\s+", " ", output)
+    if absent := _ABSENT.search(text):
+        return f"`{absent[1]}`{place_of(absent[1])} is not on the package index"
+    if unknown := _NO_VERSION.search(text):
+        return f"the package index has no `{unknown[1]}`{place_of(unknown[1])}"
+    if unparsed := _UNPARSED.search(output):
+        return f"`{unparsed[3].strip()}`{place_of(unparsed[3].strip())} is no requirement"
+    if "No solution found" in text and not _is_outage(output):
+        needed = re.findall(r"(?<!conclude that )you require (\S+?)[,.]?(?=\s|$)", text)
+        named = [f"`{name}`{place_of(name)}" for name in dict.fromkeys(needed)]
+        return f"{' and '.join(named[:3])} can't be installed together" if named[1:] else ""
+    return ""
 
 
 def _hint(output: str) -> str:
@@ -240,17 +266,18 @@ def _hint(output: str) -> str:
             "check UV_DEFAULT_INDEX and the proxies."
         )
     if "not found in the package registry" in output:
-        return "A package is not on this index: check its name, or add the index with UV_INDEX or UV_EXTRA_INDEX_URL."
-    if unparsed := re.search(r"Couldn't parse requirement in `([^`]+)`.*\n\s*cause: (.+)\n\s*(.+)", output):
+        return "Correct its name, or add its index with UV_INDEX or UV_EXTRA_INDEX_URL."
+    if unparsed := _UNPARSED.search(output):
         return f"Correct `{unparsed[3].strip()}` in {unparsed[1]}: {unparsed[2]}."
-    if unknown := re.search(r"there (?:is|are) no versions? of (\S+) and you require", output):
-        return f"The package index has no {unknown[1]}: correct the version."
+    if unknown := _NO_VERSION.search(output):
+        what = "version" if re.search(r"[=<>~]", unknown[1]) else "name"
+        return f"The package index has no {unknown[1]}: correct the {what}."
     if f"require google-adk>={MINIMUM_ADK}" in re.sub(r"\s+", " ", output):
         return (
             f"agent-eval needs google-adk {MINIMUM_ADK} or newer, which another requirement excludes: loosen that one."
         )
     if "No solution found" in output:
-        return "The requirements contradict each other or the Python version, as uv's output says."
+        return "Loosen or remove one of these requirements, or change the Python version, as uv's output says."
     if re.search(r"Permission denied|Read-only file system", output):
         return (
             "A local package can't be built without writing to the checkout, which the agent's user may not do: "

@@ -269,7 +269,8 @@ def _group(code: str, cases: Sequence[CaseReport]) -> list[Reason]:
 def _how_failed(failed: Sequence[CaseReport]) -> list[Reason]:
     timed_out = sum(map(has_timed_out, failed))
     crashed = sum(map(has_crashed, failed)) - timed_out
-    if crashed == len(failed) and not any(run.error is not None for case in failed for run in case.runs):
+    kinds = [run.error.kind for case in failed for run in case.runs if run.error is not None]
+    if crashed == len(failed) and all(kind.startswith("custom-metric") for kind in kinds):
         return _group("metric-breaks", failed)
     if timed_out == len(failed) or crashed == len(failed):
         return _group("times-out" if timed_out else "crashes", failed)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from agent_eval_scoring.core.patterns import PathPatterns, glob
 
@@ -76,6 +78,14 @@ def nearby(value: str, candidates: Iterable[str], count: int = 3, cutoff: float 
             if ratio >= cutoff:
                 ranked.append((-ratio, order, name))
     return [name for _, _, name in sorted(ranked)[:count]]
+
+
+def nearby_file(path: Path, cutoff: float = 0.6) -> str | None:
+    """The name of the file beside a path that does not exist which was most likely meant; None for no idea."""
+    with contextlib.suppress(OSError, ValueError):
+        names = sorted(other.name for other in path.parent.iterdir() if other.name != path.name)
+        return next(iter(nearby(path.name, names, 1, cutoff)), None)
+    return None
 
 
 def covers(targets: Sequence[tuple[str, Sequence[str]]], exclude: Sequence[str]) -> Callable[[str], bool]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from agent_eval_scoring.core.content import FunctionCall
-from agent_eval_scoring.core.invocation import Invocation, tool_calls
+from agent_eval_scoring.core.invocation import Invocation, declared_tools, tool_calls
+from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.criteria._alignment import aligned
 from agent_eval_scoring.criteria._argument_rules import ruled, settled
 from agent_eval_scoring.criteria._differences import name_of
@@ -65,7 +66,7 @@ class ToolTrajectory:
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns."""
-        return score_turns(conversation, self._score_turn)
+        return _with_misspelt(score_turns(conversation, self._score_turn), conversation)
 
     def _score_turn(self, turn: int, actual: Invocation, expected: Invocation) -> TurnResult:
         expected_calls, actual_calls = _calls(expected, actual, self.rules)
@@ -102,7 +103,7 @@ class PartialTrajectory:
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns."""
-        return score_turns(conversation, self._score_turn)
+        return _with_misspelt(score_turns(conversation, self._score_turn), conversation)
 
     def _score_turn(self, turn: int, actual_turn: Invocation, expected_turn: Invocation) -> TurnResult:
         expected, actual = _calls(expected_turn, actual_turn, self.rules)
@@ -140,6 +141,24 @@ def _calls(
     return ruled(tool_calls(expected.intermediate_data), rules), tool_calls(actual.intermediate_data)
 
 
+_ALMOST = 0.8
+"""How similar the names of an expected tool and of one that the agent has are if one is a mistake for the other."""
+
+
+def _with_misspelt(result: Result, conversation: Conversation) -> Result:
+    """The result with the expected tools that no agent has, each with the tool that is almost called so."""
+    if not isinstance(result, Scored) or not result.findings:
+        return result
+    declared = set[str]().union(*(declared_tools(turn.app_details) for turn in conversation.actual))
+    named, called = (
+        {call.name or "" for turn in turns for call in tool_calls(turn.intermediate_data)}
+        for turns in (conversation.expected or (), conversation.actual)
+    )
+    close = {name: nearby(name, declared, 1, _ALMOST) for name in sorted(named - declared - called)}
+    misspelt = {name: names[0] for name, names in close.items() if names}
+    return replace(result, details={**result.details, "misspelt": misspelt}) if misspelt else result
+
+
 PRECISION = "trajectory_precision"
 RECALL = "trajectory_recall"
 
@@ -160,7 +179,7 @@ class TrajectoryShare:
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns."""
-        return score_turns(conversation, self._score_turn)
+        return _with_misspelt(score_turns(conversation, self._score_turn), conversation)
 
     def _score_turn(self, turn: int, actual: Invocation, expected: Invocation) -> TurnResult:
         expected_calls, actual_calls = _calls(expected, actual, self.rules)

@@ -138,6 +138,7 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
         return _bedrock(name, provider, base_url, explicit, environ)
     variable = _first(provider.key_variables, environ)
     api_key = explicit.api_key or (environ[variable].strip() if variable else None)
+    _check_key(api_key, variable or "AGENT_EVAL_JUDGE_API_KEY")
     own_server = provider.name == "openai" and not is_openai(base_url)
     if api_key is None and provider.needs_key and not own_server:
         raise _missing_key(model, provider, owner if settings.api_key else None)
@@ -154,6 +155,16 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
         key_variable=None if explicit.api_key else variable,
         api_version=_value(("AZURE_API_VERSION", "OPENAI_API_VERSION"), environ) if provider.name == "azure" else None,
     )
+
+
+def _check_key(key: str | None, variable: str) -> None:
+    """Refuses a key in quotation marks, as a `.env` file has it that Docker or a CI system reads."""
+    if key and key[0] in "\"'" and key[-1] == key[0]:
+        raise ModelFailure(
+            "no-credentials",
+            f"The value of {variable} is in quotation marks, which are no part of a key.",
+            f"Write it without them, e.g. `{variable}=KEY` in a .env file that Docker reads.",
+        )
 
 
 def is_openai(base_url: str | None) -> bool:

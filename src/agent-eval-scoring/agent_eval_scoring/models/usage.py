@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.models.protocol import ModelRequest, ModelUsage
 
 PRICES_AS_OF = "2026-08"
@@ -65,6 +66,15 @@ _MAX_PRICE = 1e9
 """US dollars per million tokens. Larger values would make sums meaningless."""
 
 
+class PriceError(AgentEvalError, ValueError):
+    """An entry of `[prices]` that can't be used."""
+
+    def __init__(self, model: str, what: str) -> None:
+        """`what` is a predicate."""
+        super().__init__(f"[prices] {model!r} {what}")
+        self.model = model
+
+
 def read_prices(table: Mapping[str, Any]) -> dict[str, Price]:
     """Returns the default table, overridden by the user's `[prices]`.
 
@@ -72,17 +82,17 @@ def read_prices(table: Mapping[str, Any]) -> dict[str, Price]:
         table: By model, `{input, output, cached}` in US dollars per million tokens; `cached` is optional.
 
     Raises:
-        ValueError: An entry is invalid; the message names it.
+        ValueError: The table or an entry (PriceError) is invalid; the message names it.
     """
     if not isinstance(table, Mapping):
         raise ValueError("[prices] must be a table of models")
     prices = dict(DEFAULT_PRICES)
     for model, entry in table.items():
         if not isinstance(entry, Mapping) or not {"input", "output"} <= set(entry) <= {"input", "output", "cached"}:
-            raise ValueError(f"[prices] {model!r} must be a table with `input` and `output`, and optionally `cached`")
+            raise PriceError(model, "must be a table with `input` and `output`, and optionally `cached`")
         for key, value in entry.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_PRICE:
-                raise ValueError(f"[prices] {model!r}: `{key}` must be US dollars per million tokens, not {value!r}")
+                raise PriceError(model, f"has `{key}` = {value!r}, which is no price in US dollars")
         prices[model] = Price(**{key: float(value) for key, value in entry.items()})
     return prices
 

@@ -28,6 +28,9 @@ Kind = Literal["verdict", "score"]
 """Whether labels are pass or fail, or numbers on the metric's scale."""
 
 
+_LINE = 'Write one object per line: {"prompt": "...", "response": "...", "reference": "...", "label": "pass"}.'
+
+
 class LabelLine(WireModel):
     """One labelled response: `prompt` and `response`, or ADK's `invocations`."""
 
@@ -210,9 +213,10 @@ class _Reader:
             except ValidationError as error:
                 problems += shape_problems(document, error, LabelLine, ())
         for problem in problems:
-            # The hint is for eval files, which hold a single document.
-            hint = "Write one object per line." if problem.hint == ONE_DOCUMENT else problem.hint
-            self.problems.append(replace(problem, line=number, hint=hint))
+            message = problem.message.replace("The file is", "The line is")
+            # The hints are for eval files, which hold a single document.
+            hint = _LINE if problem.hint == ONE_DOCUMENT or "not JSON but" in message else problem.hint
+            self.problems.append(replace(problem, line=number, message=message, hint=hint))
 
     def finish(self) -> LabelSet | None:
         """Checks that all labels are of one kind. Returns None if there is an error in any line."""

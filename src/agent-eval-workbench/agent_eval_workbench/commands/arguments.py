@@ -157,7 +157,7 @@ def _migrate(parser: argparse.ArgumentParser) -> None:
         help="a legacy eval file, a file of scenarios, an eval file with comments, or a directory of "
         "`adk conformance record`",
     )
-    parser.add_argument("new", type=Path, metavar="NEW", help="the eval set to write")
+    parser.add_argument("new", type=Path, nargs="?", metavar="NEW", help="the eval set to write")
     parser.add_argument(
         "--initial-session",
         type=Path,

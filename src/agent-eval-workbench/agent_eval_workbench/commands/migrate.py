@@ -32,6 +32,9 @@ from agent_eval_workbench.sources.reading import Source, read_conformance
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
     old, new = arguments.old, arguments.new
+    if new is None:
+        print_problems(_without_new(old))
+        return 2
     if new.is_file() and not (old.exists() and new.samefile(old)):
         message, hint = "The file exists already.", "Name a new file, or delete this one first."
         print_problems([Problem(code="unwritable-file", message=message, hint=hint, file=new.as_posix())])
@@ -44,6 +47,18 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     found = new.name.endswith(SUFFIXES) or b'"eval_cases"' not in new.read_bytes()
     print(f"Wrote {new}" + ("" if found else ". Rename it to NAME.evalset.json, by which eval files are found"))
     return 0
+
+
+def _without_new(old: Path) -> list[Problem]:
+    """The problem of a call without a file to write; of the old file, if that is nothing to migrate."""
+    document, problems = read_document(old, old.as_posix(), lenient=True)
+    if document is None:
+        return problems
+    if isinstance(document.value, dict) and "criteria" in document.value:
+        hint = "Only eval files are migrated. agent-eval reads ADK's configs as they are."
+        return [document.error("not-legacy", "The file is a config, not an eval file.", hint=hint)]
+    hint = f"Name it: `agent-eval migrate {old.as_posix()} {stem(old)}.evalset.json`."
+    return [Problem(code="unwritable-file", message="The eval set to write is not named.", hint=hint)]
 
 
 def migrate(

@@ -164,7 +164,9 @@ def open_target(root: Path, file: str, eval_id: str = "", *, replace: bool = Fal
     path = absolute(root / file)
     name = name_of(path, root)
     if not name.endswith(SUFFIXES) or path.name in SUFFIXES:
-        hint = "The commands find eval files by these endings."
+        hint = (
+            f"Write `{name.partition('.')[0] or 'evals/new'}{SUFFIXES[-1]}`: commands find eval files by these endings."
+        )
         raise error(_FILE, f"`{name}` does not end in {' or '.join(SUFFIXES)}.", hint)
     if not path.resolve().is_relative_to(root.resolve()):
         link = " (through a symbolic link)" if absolute(path).is_relative_to(absolute(root)) else ""

@@ -90,7 +90,8 @@ def plan_setup(root: Path, *, ci: str | None = None) -> Setup:
     agents, lacking = find_agents(root)
     if not agents:
         more = f" {'; '.join(lacking[:3])}." if lacking else ""
-        message = f"There is no agent in {root} or the directories below it.{more}"
+        where = "this directory" if root == Path.cwd() else root
+        message = f"There is no agent in {where} or the directories below it.{more}"
         return _error("init-no-agent", message, WHAT_IS_AN_AGENT)
     settings, problems = read_settings(root)
     if has_error(problems):

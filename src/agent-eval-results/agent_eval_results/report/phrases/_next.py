@@ -5,6 +5,7 @@ Each code of `agent_eval_results.outcome` is a row or a function here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -229,7 +230,7 @@ def _fix_error(file: str | None = None, line: int | None = None) -> list[Step]:
 
 
 def _follow_hint(file: str | None = None, line: int | None = None, hint: str = "") -> list[Step]:
-    advice = hint.removesuffix(".")
+    advice = re.sub(r"^Did you mean ([^?]+)\?", r"Write \1.", hint).removesuffix(".")
     if advice[1:2].islower():
         advice = f"{advice[:1].lower()}{advice[1:]}"
     if not advice:

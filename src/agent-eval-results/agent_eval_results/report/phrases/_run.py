@@ -144,4 +144,4 @@ def tool_rule_misspelt(wanted: str, got: str, line: int = 0) -> str:
 
 def tool_misspelt(wanted: str, got: str, cases: Sequence[str]) -> str:
     where = f"{plural(len(cases), 'case')} ({listed(cases, MOST_NAMES)})"
-    return f"tool_rules name `{wanted}`, which no agent seen in {where} has as a tool. Did you mean `{got}`?"
+    return f"Rules or expected calls name the tool `{wanted}`, which no agent seen in {where} has: write `{got}`?"

@@ -262,7 +262,7 @@ def reasons(root: Path, directories: list[Path], skip: frozenset[Path]) -> Itera
     files = list(islice((path for folder in directories for path in _json_files(folder, skip)), _MOST_FILES))
     for path in (path for path in files if path.name.endswith(SUFFIXES)):
         if (rule := ignored_by(path)) is not None:
-            yield f"Git ignores `{name_of(path, root)}` ({rule})."
+            yield f"Git ignores `{name_of(path, root)}`: remove the pattern ({rule}), or name the path."
             break  # Usually the rule covers the others, too.
     lacking = [path for path in files if not path.name.endswith(SUFFIXES) and looks_like_evals(path)]
     if lacking:
@@ -272,7 +272,7 @@ def reasons(root: Path, directories: list[Path], skip: frozenset[Path]) -> Itera
         yield f"{names} {what}: {todo[0].lower()}{todo[1:]}."
     if others := [path for path in files if in_dataset_folder(name_of(path, root)) and path not in lacking]:
         names = listed([f"`{name_of(path, root)}`" for path in others], 3)
-        yield f"{names}: without `eval_cases`, agents-cli does not read {'it' if len(others) == 1 else 'them'} either."
+        yield f"{names}: write the cases as a list `eval_cases`, without which agents-cli does not read a file either."
 
 
 def _json_files(directory: Path, skip: frozenset[Path]) -> Iterator[Path]:

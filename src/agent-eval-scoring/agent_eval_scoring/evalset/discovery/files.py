@@ -166,15 +166,17 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
     elsewhere = discover(top).files if top not in {None, absolute(root)} and not targets else []
     entries = set(root.iterdir()) if root.is_dir() else set()
     skipped = discover(root, targets).files if filtered else []
-    hints = [
+    reasons_found = [
         *(["The directory is empty: check the repository out first (`actions/checkout`)."] if entries <= skip else []),
         *(f"`{name_of(file, root)}` is YAML: write it as JSON." for file in sorted(root.glob("*/*.evalset.y*ml"))[:1]),
         *(f"`exclude` skips `{file.name}`." for file in skipped[:1]),
         *(f"Start agent-eval in {top}, which has `{file.name}`." for file in elsewhere[:1]),
         *reasons(root, [path for path in paths if path.is_dir()], skip),
+    ]
+    hints = reasons_found or [
         "Eval files are named `*.test.json` or `*.evalset.json`, and must not be ignored by git. To run a file with "
         "another name, pass its path.",
-        *(["Check the `exclude` patterns too."] if filtered and not skipped else []),
+        *(["Check the `exclude` patterns too."] if filtered else []),
         "To create one of a conversation with the agent: `agent-eval record evals/NAME.evalset.json`.",
     ]
     return Problem(code="no-eval-files", message=f"No eval file was found in {where}.", hint=" ".join(hints))

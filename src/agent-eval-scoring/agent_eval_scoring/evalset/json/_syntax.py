@@ -226,6 +226,9 @@ def _other(text: str, offset: int, parser_message: str) -> Problem:
     if symptom == "Extra data":
         symptom = "a second document begins here" if text[offset] in '{["' else "more follows after its end"
         hint = f"There is one `{text[offset]}` too many." if text[offset] in "]}" else ONE_DOCUMENT
+        lines = [line for line in text.split("\n") if line.strip()]
+        if text[offset] == "{" and lines[1:] and all(line.startswith("{") and line.endswith("}") for line in lines):
+            hint = "JSON Lines are not read: write the lines as a list, with [ before, ] after and commas between them."
     else:
         for pattern, todo in _TOKENS if not symptom.startswith("Invalid") else ():
             if match := re.compile(pattern).match(text, offset):

@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from agent_eval_scoring.core.files import MAX_TEXT, read_regular
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, Severity, too_many
+from agent_eval_scoring.core.selectors import nearby_file
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.json._syntax import Extras, diagnose, extras, finding
 from agent_eval_scoring.evalset.json.positions import JsonPath, Positions, format_path
@@ -71,7 +72,7 @@ class Document:
             key: Report the position of the value's key.
             hint: What to do next.
         """
-        path = self._spelled(path)
+        path = self.spelled(path)
         position = self.positions.of(path, key=key)
         return Problem(
             severity=severity,
@@ -84,7 +85,7 @@ class Document:
             path=format_path(path) or None,
         )
 
-    def _spelled(self, path: JsonPath) -> JsonPath:
+    def spelled(self, path: JsonPath) -> JsonPath:
         """The path with each key in the file's spelling, snake_case or camelCase."""
         value, steps = self.value, list(path)
         for number, step in enumerate(path):
@@ -129,11 +130,18 @@ def read_document(path: Path, file: str, *, lenient: bool = False) -> tuple[Docu
             Problem(
                 code="unreadable-file",
                 message=f"The file can't be read: {reason}.",
-                hint="Name a file in it." if path.is_dir() else "Check that it exists and that this user may read it.",
+                hint="Name a file in it." if path.is_dir() else _hint_for(path),
                 file=file,
             )
         ]
     return parse_document(data, file, lenient=lenient)
+
+
+def _hint_for(path: Path) -> str:
+    """What to do about a file that can't be opened: the one that was probably meant."""
+    if not path.exists() and (close := nearby_file(path)) is not None:
+        return f"Did you mean `{close}`?"
+    return "Check that it exists and that this user may read it."
 
 
 def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Document | None, list[Problem]]:

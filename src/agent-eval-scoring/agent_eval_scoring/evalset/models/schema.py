@@ -186,6 +186,8 @@ class EvalConfig:
     custom_metrics: Mapping[str, Any] = field(default_factory=dict)
     """By the name of the criterion; with `code`, the source of a function of agents-cli's."""
     user_simulator_config: Mapping[str, Any] | None = None
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Where the function of each custom metric is named: `file:line`."""
 
     @property
     def compares_state(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.patterns import PathPatterns
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, Severity, has_error
-from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.core.selectors import nearby, nearby_file
 from agent_eval_scoring.core.text import listed
 from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
 from agent_eval_scoring.evalset.models import (
@@ -25,6 +25,7 @@ from agent_eval_scoring.evalset.models import (
     LlmAudioUserSimulatorConfig,
 )
 from agent_eval_scoring.evalset.parse.criteria import criterion, hint_for_key, read_criteria
+from agent_eval_scoring.evalset.parse.dataset import FOLDER
 from agent_eval_scoring.evalset.parse.dataset_config import NAMES as DATASET_CONFIGS
 from agent_eval_scoring.evalset.parse.dataset_config import (
     DatasetMetrics,
@@ -41,7 +42,8 @@ CONFIG_NAMES = ("test_config.json", "eval_config.json")
 """File names of configs of ADK and of Google's agent-starter-pack. The first one has precedence."""
 _OF_AGENTS_CLI = ("agents-cli-manifest.yaml", "datasets", "../datasets")
 """Beside a config in YAML, or in a directory above it: agents-cli's datasets are scored with it."""
-_IN_YAML = re.compile(rb"^(?:criteria|metrics|metrics_to_run|custom_metrics)[ \t]*:", re.MULTILINE)
+_IN_YAML = re.compile(r"^(?:criteria|metrics|metrics_to_run|custom_metrics)[ \t]*:", re.MULTILINE)
+_LIMIT_IN_YAML = re.compile(rf"^\s+({'|'.join(METRICS)}): *(\d[\d.]*)", re.MULTILINE)
 _MOST_OTHERS = 50
 """Most files that are looked at beside a config."""
 _ALIKE = 0.75
@@ -111,7 +113,13 @@ def parse_config(
         criteria=tuple(criteria),
         custom_metrics={name: metric.model_dump() for name, metric in (parsed.custom_metrics or {}).items()},
         user_simulator_config=None if simulator is None else simulator.model_dump(),
+        places={name: _place_of(document, name) for name in parsed.custom_metrics or {}},
     ), problems
+
+
+def _place_of(document: Document, metric: str) -> str:
+    line = document.positions.of(document.spelled(("custom_metrics", metric, "code_config", "name"))).line
+    return f"{document.file}:{line}"
 
 
 @dataclass(kw_only=True)
@@ -145,18 +153,25 @@ class ConfigFinder:
         """The config of a dataset of agents-cli; None if it has an error. ADK's default criteria don't apply."""
         override = self.override
         given = override if override is not None and is_dataset_config(override) else self._nearest_of_dataset(path)
+        folder = path.parent.parent if path.parent.name == FOLDER[-1] else path.parent
         beside = path if given is None or path.is_relative_to(given.parent) else given
         limits = override if override not in {None, given} else self._find(beside.parent, True)
         if (given, limits) not in self._of_datasets:
             self._of_datasets[given, limits], problems = self._load_dataset_config(given, limits)
-            self.problems += problems
+            config = name_of(folder / DATASET_CONFIGS[0], self.root)
+            self.problems += [
+                problem
+                if problem.file
+                else replace(problem, file=name_of(path, self.root), hint=f"Write `{config}`: {problem.hint}")
+                for problem in problems
+            ]
         return self._of_datasets[given, limits]
 
     def unused(self, configs: Iterable[Path], files: Collection[Path]) -> Iterator[Problem]:
         """Warnings for configs that apply to none of the files, after `for_file` of each; none with an override."""
         for path in configs if self.override is None else ():
             used = path in self._nearest.values() or any(file.is_relative_to(path.parent) for file in files)
-            if not used and _has_criteria(path):  # The name is common in other tools.
+            if not used and '"criteria"' in _text_of(path):  # The name is common in other tools.
                 yield Problem(
                     severity=Severity.WARNING,
                     code="config-unused",
@@ -192,14 +207,11 @@ class ConfigFinder:
         if path.is_symlink() and not path.exists():
             return None, [dangling_link(path, self.root)]
         if path == self.override and not path.exists():
-            name = name_of(path, self.root)
-            return None, [
-                Problem(
-                    code="config-not-found",
-                    message=f"The config file `{name}` does not exist.",
-                    hint="Set the path of a test_config.json. By default, the nearest one applies.",
-                )
-            ]
+            message = f"`config` names `{name_of(path, self.root)}`, which does not exist."
+            hint = "Set the path of a test_config.json. By default, the nearest one applies."
+            if (close := nearby_file(path)) is not None:
+                hint = f"Did you mean `{name_of(path.with_name(close), self.root)}`?"
+            return None, [Problem(code="config-not-found", message=message, hint=hint)]
         return read_config(path, name_of(path, self.root))
 
     def _find(self, directory: Path, filtered: bool) -> Path | None:
@@ -273,31 +285,42 @@ def _misnamed(directory: Path, root: Path) -> Iterator[Problem]:
             os.path.lexists(folder / other) for folder in _upwards(directory, root) for other in _OF_AGENTS_CLI
         ):
             continue
-        if nearby(name, CONFIG_NAMES, cutoff=_ALIKE) and _has_criteria(directory / name):
+        if not nearby(name, CONFIG_NAMES, cutoff=_ALIKE):
+            continue
+        text = _text_of(directory / name)
+        if (
+            is_yaml
+            and (directory / name).is_file()
+            and (Path(name).with_suffix(".json").name in CONFIG_NAMES or _IN_YAML.search(text))
+        ):
+            message = "The file is not read: ADK's eval files have a config in JSON. (agents-cli's datasets have YAML.)"
+            limits = [f'"{metric}": {limit}' for metric, limit in _LIMIT_IN_YAML.findall(text)]
+            criteria = ", ".join(limits) or '"response_match_score": 0.8'
+            target = name_of(directory / CONFIG_NAMES[0], root)
+            hint = f'Write `{target}` instead: {{"criteria": {{{criteria}}}}}.'
+        elif '"criteria"' in text:
             message = "The file has criteria but is not read, because of its name."
             hint = f"Rename it to `{CONFIG_NAMES[0]}`, or set `config` to its path."
-            if is_yaml:
-                message = "The file has criteria but is not read: the config of ADK's eval files is JSON."
-                hint = f'Write its criteria into `{CONFIG_NAMES[0]}`: {{"criteria": {{"response_match_score": 0.8}}}}.'
-            yield Problem(
-                severity=Severity.WARNING,
-                code="config-misnamed",
-                message=message,
-                hint=hint,
-                file=name_of(directory / name, root),
-            )
+        else:
+            continue
+        yield Problem(
+            severity=Severity.WARNING,
+            code="config-misnamed",
+            message=message,
+            hint=hint,
+            file=name_of(directory / name, root),
+        )
 
 
 def _upwards(directory: Path, root: Path) -> list[Path]:
     return [folder for folder in (directory, *directory.parents) if folder.is_relative_to(root)]
 
 
-def _has_criteria(path: Path) -> bool:
+def _text_of(path: Path) -> str:
     try:
-        text = read_regular(path, MAX_SETTINGS)
+        return read_regular(path, MAX_SETTINGS).decode("utf-8", "replace")
     except OSError:
-        return False  # A directory, for example. Nothing depends on it but a warning.
-    return bool(_IN_YAML.search(text)) if path.suffix in {".yaml", ".yml"} else b'"criteria"' in text
+        return ""  # A directory, for example. Nothing depends on it but a warning.
 
 
 def _ignored_live_mode(document: Document) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_snake
 
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, docs_page, has_error
 from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.core.text import listed
 from agent_eval_scoring.evalset.json import Document, JsonPath
 from agent_eval_scoring.evalset.models import (
     CRITERION_MODELS,
@@ -54,17 +55,19 @@ def read_criteria(document: Document, skip: Collection[str] = ()) -> tuple[list[
     if not criteria:
         hint = 'Add some, e.g. "criteria": {"tool_trajectory_avg_score": 1.0}. If the file is another tool\'s, '
         hint += "`exclude` leaves it out, and `config` names yours."
+        place, near = "criteria", [key for key in document.value if key != "criteria" and near_miss(key, ["criteria"])]
         if lost := [key for key in document.value if key in METRICS]:
             hint = f'Put the criteria below the key `criteria`: {{"criteria": {{"{lost[0]}": ...}}}}.'
         elif "eval_cases" in document.value:
             hint = "It is an eval set. Name a file with criteria, such as test_config.json."
-        elif near := [key for key in document.value if key != "criteria" and near_miss(key, ["criteria"])]:
-            hint = f"Rename `{near[0]}` to `criteria`."
+        elif near:
+            place, hint = near[0], f"Rename `{near[0]}` to `criteria`."
         return [], [
             document.error(
                 "no-criteria",
                 "The config has no criteria, so nothing would be gated.",
-                path=("criteria",),
+                path=(place,),
+                key=place != "criteria",
                 hint=hint,
             )
         ]
@@ -87,6 +90,7 @@ def read_criteria(document: Document, skip: Collection[str] = ()) -> tuple[list[
         if model is not None:
             spec = METRICS.get(metric)
             at = (*path, "threshold") if isinstance(value, dict) else path
+            problems += _truth(document, value.get("threshold") if isinstance(value, dict) else value, metric, at)
             problems += _threshold_problems(document, model.threshold, metric, spec, at)
             if spec is not None:
                 problems += _field_problems(document, model, metric, path)
@@ -128,6 +132,8 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
 
 
 _OF_VERTEX = '`tool_trajectory_avg_score` with `"match_type": "{}"`'
+_SURE = 0.85
+"""How alike a name must be for no other one to be meant."""
 _ELSEWHERE: Mapping[str, str] = {
     "tool_trajectory_score": "`tool_trajectory_partial`, or `adk_rust_tool_trajectory` with adk-rust's numbers",
     "response_match_config": "`response_similarity`, or `adk_rust_response_similarity`, which take its fields",
@@ -153,16 +159,21 @@ def hint_for_metric(metric: str, names: Iterable[str]) -> str:
         metric: What was written.
         names: The names that are allowed here.
     """
+    if metric not in _ELSEWHERE and (sure := nearby(metric, names, 1, _SURE)):
+        return f"Did you mean `{sure[0]}`?"
     close = nearby(metric, names)
     if (ours := _ELSEWHERE.get(metric)) is not None:
         guess = f"Another tool's name: here it is {ours}."
     elif close:
         guess = f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
     else:
-        guess = f"Known metrics: {', '.join(f'`{name}`' for name in names)}."
+        known = [*names]
+        guess = f"Known metrics: {listed([f'`{name}`' for name in known], 8)}."
     if metric.endswith("Metric") or metric == "GEval":
         return f"DeepEval's metrics have names of their own here: {docs_page('custom-metrics')}#deepevals-metrics."
-    return f"{guess} {docs_page('criteria')} has a table of other tools' names."
+    if ours is not None:
+        return guess
+    return f"{guess} {docs_page('criteria')} has them all, and other tools' names."
 
 
 def hint_for_key(key: str) -> str | None:
@@ -214,6 +225,13 @@ def _read(
             hint=f'Write {{"threshold": {threshold:g}, {example}}}.',
         )
         return None, [problem]
+
+
+def _truth(document: Document, value: Any, metric: str, path: JsonPath) -> Iterator[Problem]:
+    """A warning for `true` instead of a number, which pydantic, and so ADK, reads as 1."""
+    if isinstance(value, bool):
+        message = f"The threshold of `{metric}` is `{json.dumps(value)}`, which ADK reads as {int(value)}."
+        yield document.warning("wrong-type", message, path=path, hint="Write the number that you mean, e.g. 0.8.")
 
 
 def _threshold_problems(

@@ -25,7 +25,7 @@ from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
 from agent_eval_scoring.evalset.models import CRITERION_MODELS, METRICS, CriterionConfig, EvalConfig
 from agent_eval_scoring.evalset.parse.criteria import criterion
 from agent_eval_scoring.evalset.parse.dataset import GROUP_KEY
-from agent_eval_scoring.evalset.parse.shape import shape_problems
+from agent_eval_scoring.evalset.parse.shape import near_miss, near_miss_of, shape_problems
 from agent_eval_scoring.evalset.paths import name_of
 
 NAMES = ("eval_config.yaml", "eval_config.yml", "eval_config.json")
@@ -72,6 +72,11 @@ _NO_PROMPT = {
     "result_parsing_function": "is code that reads the judge's answer. Here it answers with a score: remove it.",
     "return_raw_output": "has no score. Remove it.",
 }
+_ENTRY = (
+    *("name", *_BODIES, *_JUDGE_KEYS, *_NO_PROMPT, "judge_model_system_instruction", "metric_spec_parameters"),
+    *("metric_resource_name", "threshold", "direction", "execution"),
+)
+"""Keys of a metric."""
 _MAPPED = {**_SERVICE, **_SIMILAR, **_RUBRICS, **dict.fromkeys(_COMPUTED, "response_similarity")}
 _ELSEWHERE = {
     **dict.fromkeys(
@@ -191,13 +196,9 @@ class DatasetMetrics:
                 problems += self._syntax(name, source["code"])
             problems += self._remarks(result[name], path)
         result |= {each.name: each for each in (base.criteria if base is not None else ())}
-        if not result and not problems:
-            message = "No metric is selected for this dataset, so nothing would be gated."
-            hint = "Name some under `metrics_to_run` in an eval_config.yaml, or in a test_config.json."
-            if others := [f"`{key}`" for key in self.document.value if key not in _KEYS]:
-                hint += f" agents-cli does not read {listed(others, 3)}."
-            problem = self.document.error("no-criteria", message, hint=hint)
-            problems.append(problem if self.document.file else replace(problem, file=None, line=None, column=None))
+        if not result and not has_error(problems):
+            problems.append(self._nothing_selected())
+        problems += self._misspelt() if result else ()
         if has_error(problems):
             return None, problems
         base = base or EvalConfig(source=self.document.file, criteria=())
@@ -207,6 +208,32 @@ class DatasetMetrics:
             criteria=tuple(result.values()),
             custom_metrics={**base.custom_metrics, **custom},
         ), problems
+
+    def _nothing_selected(self) -> Problem:
+        message = "No metric is selected, so nothing would be gated."
+        hint = "`metrics_to_run: [NAME]`, with a built-in metric, such as `final_response_quality`, or one of your own."
+        if not self.document.file:  # There is no config: who asks for it knows the dataset.
+            return Problem(code="no-criteria", message="No config selects a metric for this dataset.", hint=hint)
+        keys = self.document.value
+        if "metrics_to_run" in keys or (key := near_miss_of("metrics_to_run", keys)) is None:
+            others = [f"`{key}`" for key in keys if key not in _KEYS]
+            unread = f" agents-cli does not read {listed(others, 3)}." if others else ""
+            path = ("metrics_to_run",)
+            return self.document.error("no-criteria", message, path=path, hint=f"Write {hint}{unread}")
+        hint = f"Rename `{key}` to `metrics_to_run`."
+        return self.document.error("no-criteria", message, path=(key,), key=True, hint=hint)
+
+    def _misspelt(self) -> Iterator[Problem]:
+        """Warnings for keys that agents-cli does not read, and that are almost one that it does."""
+        pool: list[tuple[JsonPath, Mapping[str, Any], tuple[str, ...]]]
+        pool = [(("custom_metrics", index), entry, _ENTRY) for index, entry in self.pool.values()]
+        for path, value, known in [((), self.document.value, _KEYS), *pool]:
+            for key in value:
+                close = near_miss(key, [*known]) if key not in known else None
+                if close is not None and close not in value:
+                    message = f"`{key}` is not a key of {'a metric' if path else 'this config'} and is ignored."
+                    hint = f"Rename it to `{close}`."
+                    yield self.document.warning("misspelt-key", message, path=(*path, key), key=True, hint=hint)
 
     def names(self, criteria: Mapping[str, Any]) -> set[str]:
         """Those criteria of a test_config.json that mean metrics of agents-cli."""
@@ -257,9 +284,14 @@ class DatasetMetrics:
                 hint = "`custom_function_file` is relative to the config's directory."
                 raise _Refused("custom-metric-source", message, hint, (*path, key)) from error
         if not isinstance(source, str) or not re.search(r"\bevaluate\b", source):
-            what = f"`{key}` is Python source with" if file is None else f"`{reference}` must have"
-            hint = "For a file use `custom_function_file: metrics.py`, relative to this config."
-            raise _Refused("custom-metric-source", f"{what} `def evaluate(instance)`.", hint, (*path, key))
+            what = f"`{key}` of `{name}`" if file is None else f"`{reference}`"
+            hint = 'Write the function: `def evaluate(instance): return {"score": 1.0}`.'
+            if defined := re.search(r"^def (\w+)", str(source), re.MULTILINE):
+                hint = f"Rename `{defined[1]}` to `evaluate`."
+            elif str(source).strip().endswith(".py"):
+                hint = f"For a file write `custom_function_file: {str(source).strip()}`, relative to this config."
+            message = f"{what} defines no `evaluate(instance)`, which is called."
+            raise _Refused("custom-metric-source", message, hint, (*path, key))
         return reference, source
 
     def _syntax(self, name: str, code: str) -> Iterator[Problem]:
@@ -288,16 +320,22 @@ class DatasetMetrics:
             "prompt_template": entry["prompt_template"],
             "system_instruction": entry.get("judge_model_system_instruction", ""),
         }
-        return replace(self._configured("judge_prompt", options | _own(settings), path), label=name)
+        return replace(self._configured("judge_prompt", options | _own(settings), path, entry), label=name)
 
-    def _configured(self, metric: str, options: Mapping[str, Any], path: JsonPath = ()) -> CriterionConfig:
+    def _configured(
+        self, metric: str, options: Mapping[str, Any], path: JsonPath = (), entry: Mapping[str, Any] | None = None
+    ) -> CriterionConfig:
         try:
             model = CRITERION_MODELS[metric].model_validate({"threshold": 0.0, **options})
         except ValidationError as error:
             [problem, *_] = shape_problems(
                 Document(file="", text="{}", value=options), error, CRITERION_MODELS[metric], ()
             )
-            raise _Refused(problem.code, problem.message, problem.hint, path) from error
+            field = str(problem.path).rpartition(".")[2]
+            key = next((theirs for theirs, ours in _JUDGE_KEYS.items() if ours == field), field)
+            message = problem.message.replace(f"`{field}`", f"`{key}`")
+            at = (*path, key) if key in (entry or {}) else path
+            raise _Refused(problem.code, message, problem.hint, at) from error
         return criterion(metric, model)
 
     def _built_in(

@@ -108,7 +108,7 @@ def _read_current(document: Document, value: dict[str, Any]) -> tuple[EvalFile |
         if not camel_case and (_what_is(value) or not any(near_miss(key, list(_REQUIRED)) for key in value)):
             return None, [_not_an_eval_set(document, value)]
     problems = list(_camel_case(document, value))
-    renamed = {problem.hint for problem in problems}
+    renamed = {problem.path for problem in problems}
     problems += _elsewhere(document, value, ())
     problems += islice(_misspelt(document, value, (), keys_of(EvalSet), aliases=False), MAX_PROBLEMS)
     eval_set: EvalSet | None = None
@@ -121,7 +121,9 @@ def _read_current(document: Document, value: dict[str, Any]) -> tuple[EvalFile |
         if renamed:
             # "Rename it" is more helpful than "missing".
             set_problems = [
-                problem for problem in set_problems if problem.code != "missing-field" or problem.path is not None
+                problem
+                for problem in set_problems
+                if problem.code != "missing-field" or problem.path not in {None, *renamed}
             ]
         problems += set_problems
         cases = _valid_cases(value.get("eval_cases"))
@@ -223,10 +225,10 @@ def _misspelt(
         if close is not None and (close in value or close not in _REQUIRED):
             yield document.warning(
                 "misspelt-key",
-                f"`{key}` is not a known key here and is ignored.",
+                f"`{key}` is not a key of {'an eval case' if aliases else 'an eval set'} and is ignored.",
                 path=(*path, key),
                 key=True,
-                hint=f"Did you mean `{close}`?",
+                hint=f"Rename it to `{close}`.",
             )
 
 

@@ -22,7 +22,7 @@ from agent_eval_scoring.core.invocation import IntermediateData, Invocation
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, Severity, too_many
 from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
 from agent_eval_scoring.evalset.models import EvalCase, EvalSet, SessionInput
-from agent_eval_scoring.evalset.parse.shape import keys_of, near_miss, shape_problems
+from agent_eval_scoring.evalset.parse.shape import keys_of, near_miss, noun, shape_problems
 
 _IGNORE_UNKNOWN = ConfigDict(extra="ignore", defer_build=True)
 
@@ -133,7 +133,8 @@ def read_session(path: Path, name: str) -> tuple[LegacySession | None, list[Prob
 
 def is_list_of_turns(value: Any) -> bool:
     """Whether a document is a legacy test file."""
-    return _is_list_of(value, "query") and not _is_list_of(value, "data")
+    marks = ("query", "expected_tool_use", "expected_intermediate_agent_responses")
+    return any(_is_list_of(value, key) for key in marks) and not _is_list_of(value, "data")
 
 
 def is_list_of_evals(value: Any) -> bool:
@@ -199,8 +200,8 @@ def _misspelt(document: Document, items: Any, model: type[BaseModel], path: Json
             if key in keys:
                 yield from _misspelt(document, value, inner[key], place) if key in inner else ()
             elif (close := near_miss(key, keys)) is not None and close not in item:
-                message = f"`{key}` is not a known key here and is ignored."
-                yield document.warning("misspelt-key", message, path=place, key=True, hint=f"Did you mean `{close}`?")
+                message = f"`{key}` is not a key of {noun(model)}, so what it says is ignored."
+                yield document.warning("misspelt-key", message, path=place, key=True, hint=f"Rename it to `{close}`.")
 
 
 def _notice(document: Document, single_case: bool) -> Problem:

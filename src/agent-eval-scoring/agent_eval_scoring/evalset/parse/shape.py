@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -37,9 +37,23 @@ _LEGACY_NAMES = {
     "expected_tool_use": "intermediate_data",
 }
 """Current names of keys of ADK's legacy format."""
-_OTHER_NAMES = {"expected_response": "final_response", "content": "text", "question": "prompt", "answer": "response"}
-_OTHER_NAMES |= dict.fromkeys(("test_cases", "tests", "evals", "examples", "scenarios"), "eval_cases")
-_OTHER_NAMES |= dict.fromkeys(("case_id", "test_id"), "eval_id")
+_OTHER_NAMES: dict[str, tuple[str, ...]] = {
+    "final_response": ("expected_response", "expected_output", "expected", "answer", "response"),
+    "user_content": ("user_message", "user_input", "content", "message", "question", "prompt", "input", "user"),
+    "query": ("question", "prompt", "input", "user_input", "message"),
+    "text": ("content",),
+    "prompt": ("question",),
+    "response": ("answer",),
+    "eval_cases": ("test_cases", "tests", "evals", "examples", "scenarios", "cases"),
+    "eval_id": ("case_id", "test_id", "id", "name"),
+    "name": ("tool", "function", "function_name"),
+    "args": ("arguments", "parameters", "params", "input"),
+    "tool_name": ("name", "tool", "function"),
+    "tool_input": ("args", "arguments", "parameters", "params", "input"),
+    "threshold": ("min_score", "pass_threshold", "minimum", "value"),
+    "starting_prompt": ("first_message", "opening"),
+    "conversation_plan": ("goal", "task", "instructions"),
+}
 """Names that other formats have for keys."""
 
 _NOUNS = {
@@ -76,6 +90,7 @@ _RECORDED = {"spans", "errors", "node_output", "lost_toolsets", "session_state",
 _RECORDED |= {"duration", "model_duration", "tool_duration"}
 """Keys of a turn that recordings have, and that nobody writes."""
 _CONTENT_HINT = 'Write {"parts": [{"text": "..."}]}.'
+_TURN_HINT = 'Write {"user_content": {"parts": [{"text": "..."}]}, "final_response": {"parts": [{"text": "..."}]}}.'
 _HINTS = {
     "user_content": _CONTENT_HINT,
     "final_response": _CONTENT_HINT,
@@ -135,6 +150,12 @@ def shape_problems(document: Document, error: ValidationError, model: type[BaseM
     details = error.errors(include_url=False, include_context=True, include_input=False)
     problems = [_problem(document, detail, model, base) for detail in details[:MAX_PROBLEMS]]
     problems = without_renamed(problems)
+    messages = {problem.path for problem in problems if "a message, not a turn" in (problem.hint or "")}
+    problems = [
+        problem
+        for problem in problems
+        if problem.code != "unknown-key" or (problem.path or "").rpartition(".")[0] not in messages
+    ]
     if len(details) > MAX_PROBLEMS:
         problems.append(too_many(problems, MAX_PROBLEMS, len(details) - MAX_PROBLEMS))
     return problems
@@ -142,12 +163,13 @@ def shape_problems(document: Document, error: ValidationError, model: type[BaseM
 
 def without_renamed(problems: list[Problem]) -> list[Problem]:
     """The problems without those of unknown keys that another one says to rename: the mistake is one."""
-    renamed = {
-        (f"{problem.path}." if problem.path and problem.path != "criteria" else "") + found[1]
-        for problem in problems
-        if (found := re.match(r"Rename `([^`]+)` to ", problem.hint or ""))
-    }
+    renamed = {problem.path for problem in problems if (problem.hint or "").startswith("Rename `")}
     return [problem for problem in problems if "unknown" not in problem.code or problem.path not in renamed]
+
+
+def _is_message(value: Any) -> bool:
+    """Whether an object is a message, as other tools' conversations list them, and no turn."""
+    return isinstance(value, dict) and "role" in value and ("content" in value or "parts" in value)
 
 
 def did_you_mean(value: str, names: list[str]) -> str:
@@ -155,7 +177,7 @@ def did_you_mean(value: str, names: list[str]) -> str:
     renamed = _LEGACY_NAMES.get(value)
     if renamed in names:
         return f"This is the name in ADK's legacy format; write `{renamed}`."
-    if (other := _OTHER_NAMES.get(value)) in names:
+    if other := next((name for name in names if value in _OTHER_NAMES.get(name, ())), None):
         return f"Write `{other}`."
     close = [name for name in names if _is_word_of(value, name)] or nearby(value, names)
     close = close or nearby(to_snake(value), names)
@@ -199,8 +221,9 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
     if missing is not None:
         owner = _models_at(model, path[len(base) :])[0]
         message = f"The required field `{missing}` of {noun(owner)} is missing."
-        hint = _missing_hint(document, path, missing)
-        return document.error("missing-field", message, path=path, hint=hint)
+        hint, key = _missing_hint(document, path, missing, owner)
+        at = path if key is None else (*path, key)
+        return document.error("missing-field", message, path=at, key=key is not None, hint=hint)
     if kind == "extra_forbidden":
         owners = _models_at(model, path[len(base) : -1])
         keys = list(dict.fromkeys(key for owner in owners for key in keys_of(owner)))
@@ -276,27 +299,33 @@ def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPa
         if other := [f"`{key}`" for key in ("query", "messages", "turns", "prompt", "input") if key in case]:
             hint = f"{other[0]} is not read. Write what the user says and what you expect as turns. {example}"
         if keys:
-            hint = f"`{keys[0]}` looks like a misspelling of `{near_miss(keys[0], list(_CONVERSATIONS))}`."
-    return document.error(_ALIASES[detail["type"]], detail["msg"], path=path, hint=hint)
+            hint, path = f"Rename `{keys[0]}` to `{near_miss(keys[0], list(_CONVERSATIONS))}`.", (*path, keys[0])
+    return document.error(_ALIASES[detail["type"]], detail["msg"], path=path, key=True, hint=hint)
 
 
-def _missing_hint(document: Document, path: JsonPath, missing: str) -> str:
-    """A hint: the key that looks like the missing one, or what to add."""
-    for key in _value_at(document.value, path):
-        if _LEGACY_NAMES.get(missing) == key:
-            return f"Rename `{key}` to `{missing}`, its name in the legacy format, in which the file begins."
-        if (
-            near_miss(key, [missing])
-            or _is_word_of(key, missing)
-            or missing
-            in {
-                _LEGACY_NAMES.get(key),
-                _OTHER_NAMES.get(key),
-            }
-        ):
-            return f"Rename `{key}` to `{missing}`."
+def _missing_hint(document: Document, path: JsonPath, missing: str, owner: type[BaseModel]) -> tuple[str, str | None]:
+    """A hint, and the key that looks like the missing one; None if the field is to be added."""
+    known = {*keys_of(owner)} - {missing}
+    keys = [key for key in _value_at(document.value, path) if to_snake(key) not in known]
+    if missing == "user_content" and _is_message(_value_at(document.value, path)):
+        return f"This is a message, not a turn. {_TURN_HINT}", None
+    if (legacy := _LEGACY_NAMES.get(missing)) in keys:
+        return f"Rename `{legacy}` to `{missing}`, its name in the legacy format, in which the file begins.", legacy
+    close = near_miss_of(missing, keys)
+    if close is not None:
+        return f"Rename `{close}` to `{missing}`.", close
     example = re.fullmatch(r"Write [^\[{\"\d]*(.+)\.", _HINTS.get(missing, ""))
-    return f'Add "{missing}": {example[1] if example else "..."} to the object that starts here.'
+    return f'Add "{missing}": {example[1] if example else "..."} to the object that starts here.', None
+
+
+def near_miss_of(name: str, keys: Iterable[str]) -> str | None:
+    """The key that most likely means a name: misspelt, a word of it, or its name in another format; or None."""
+    tests: tuple[Callable[[str], Any], ...] = (
+        lambda key: near_miss(key, [name]),
+        lambda key: name == _LEGACY_NAMES.get(key) or key in _OTHER_NAMES.get(name, ()),
+        lambda key: _is_word_of(key, name),
+    )
+    return next((key for test in tests for key in keys if test(key)), None)
 
 
 def _last_key(path: JsonPath) -> str:

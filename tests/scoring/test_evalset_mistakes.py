@@ -1,0 +1,146 @@
+"""What is said of one mistake in a repository: what is wrong, at which line and column, and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval_scoring.evalset.loading import load_suite
+from agent_eval_scoring.evalset.problem_texts import render_text
+
+MESSAGE = {"parts": [{"text": "Hi"}]}
+TURN = {"user_content": MESSAGE, "final_response": MESSAGE}
+CASE = {"eval_id": "a", "conversation": [TURN]}
+SET = {"eval_set_id": "s", "eval_cases": [CASE]}
+MANIFEST = 'agent_directory: "app"\n'
+PROMPT = "custom_metrics:\n  - name: tone\n    prompt_template: 'Rate {response}.'\n"
+METRIC = "metrics_to_run: [tone]\n"
+
+
+def of_set(cases: Any) -> dict[str, Any]:
+    return {"a.test.json": {"eval_set_id": "s", "eval_cases": cases}}
+
+
+def of_cli(config: str | None, case: Any = None) -> dict[str, Any]:
+    data = {"eval_cases": [case or {"eval_case_id": "a", "prompt": {"role": "user", "parts": [{"text": "Hi"}]}}]}
+    files: dict[str, Any] = {"agents-cli-manifest.yaml": MANIFEST, "tests/eval/datasets/basic.json": data}
+    return files if config is None else files | {"tests/eval/eval_config.yaml": config}
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "cases by another name": (
+        {"a.test.json": {"eval_set_id": "s", "evalcases": [CASE]}},
+        "3:1: error [missing-field] The required field `eval_cases` of an eval set is missing.",
+        "Rename `evalcases` to `eval_cases`.",
+    ),
+    "a conversation by another name": (
+        of_set([{"eval_id": "a", "conversations": [TURN]}]),
+        "6:1: error [no-conversation] The case has neither a conversation nor a scenario.",
+        "Rename `conversations` to `conversation`.",
+    ),
+    "messages instead of turns": (
+        of_set([{"eval_id": "a", "conversation": [{"role": "user", "content": "Hi"}]}]),
+        "7:1: error [missing-field] The required field `user_content` of an invocation is missing.",
+        'This is a message, not a turn. Write {"user_content": {"parts": [{"text": "..."}]}, ',
+    ),
+    "legacy turns with a question": (
+        {"a.test.json": [{"question": "Hi", "expected_tool_use": []}]},
+        "3:1: error [missing-field] The required field `query` of a turn is missing.",
+        "Rename `question` to `query`.",
+    ),
+    "a legacy key that is almost right": (
+        {"a.test.json": [{"query": "Hi", "expected_tool_uses": [], "reference": "Hi"}]},
+        "4:1: warning [misspelt-key] `expected_tool_uses` is not a key of a turn, so what it says is ignored.",
+        "Rename it to `expected_tool_use`.",
+    ),
+    "no cases": (
+        of_set([]),
+        "3:15: error [no-eval-cases] The eval files contain no cases, so nothing would be gated.",
+        "Add a case, or select other files.",
+    ),
+    "criteria by another name": (
+        {"a.test.json": SET, "test_config.json": {"criterias": {"response_match_score": 1}}},
+        "2:1: error [no-criteria] The config has no criteria, so nothing would be gated.",
+        "Rename `criterias` to `criteria`.",
+    ),
+    "a threshold that is true": (
+        {"a.test.json": SET, "test_config.json": {"criteria": {"response_match_score": True}}},
+        "3:25: warning [wrong-type] The threshold of `response_match_score` is `true`, which ADK reads as 1.",
+        "Write the number that you mean, e.g. 0.8.",
+    ),
+    "a threshold in an object that is true": (
+        {"a.test.json": SET, "test_config.json": {"criteria": {"response_match_score": {"threshold": True}}}},
+        "4:14: warning [wrong-type] The threshold of `response_match_score` is `true`",
+        "Write the number that you mean, e.g. 0.8.",
+    ),
+    "an empty config in YAML": (
+        {"evals/a.test.json": SET, "evals/eval_config.yaml": ""},
+        "evals/eval_config.yaml\n  warning [config-misnamed] The file is not read: ADK's eval files have a config in",
+        'Write `evals/test_config.json` instead: {"criteria": {"response_match_score": 0.8}}.',
+    ),
+    "a config in YAML": (
+        {"a.test.json": SET, "test_config.yml": "criteria:\n  tool_trajectory_avg_score: 0.5\n"},
+        "warning [config-misnamed] The file is not read",
+        'Write `test_config.json` instead: {"criteria": {"tool_trajectory_avg_score": 0.5}}.',
+    ),
+    "agents-cli: no config": (
+        of_cli(None),
+        "tests/eval/datasets/basic.json\n  error [no-criteria] No config selects a metric for this dataset.",
+        "Write `tests/eval/eval_config.yaml`: `metrics_to_run: [NAME]`, with a built-in metric, such as",
+    ),
+    "agents-cli: metrics by another name": (
+        of_cli("metric_to_run: [tone]\n" + PROMPT),
+        "1:1: error [no-criteria] No metric is selected, so nothing would be gated.",
+        "Rename `metric_to_run` to `metrics_to_run`.",
+    ),
+    "agents-cli: a key that is almost right": (
+        of_cli(METRIC + PROMPT + "    treshold: 3\n"),
+        "5:5: warning [misspelt-key] `treshold` is not a key of a metric and is ignored.",
+        "Rename it to `threshold`.",
+    ),
+    "agents-cli: a prompt without a placeholder": (
+        of_cli(METRIC + PROMPT.replace("{response}", "it")),
+        "4:22: error [invalid-value] `prompt_template` must contain {response} or {agent_data}",
+        "Placeholders are {prompt}, {response}, {reference} and {agent_data}.",
+    ),
+    "agents-cli: no votes": (
+        of_cli(METRIC + PROMPT + "    judge_model_sampling_count: 0\n"),
+        "5:33: error [invalid-value] `judge_model_sampling_count` should be greater than or equal to 1.",
+        "Correct the value, or remove the key to use its default.",
+    ),
+    "agents-cli: a function of another name": (
+        of_cli(METRIC + "custom_metrics:\n  - name: tone\n    custom_function: |\n      def score(instance):\n"),
+        "4:22: error [custom-metric-source] `custom_function` of `tone` defines no `evaluate(instance)`",
+        "Rename `score` to `evaluate`.",
+    ),
+    "agents-cli: a file as a function": (
+        of_cli(METRIC + "custom_metrics:\n  - name: tone\n    custom_function: metrics.py\n"),
+        "4:22: error [custom-metric-source] `custom_function` of `tone` defines no `evaluate(instance)`",
+        "For a file write `custom_function_file: metrics.py`, relative to this config.",
+    ),
+}
+"""The files, what is said with its place, and what to do."""
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_load_suite__says_what_where_and_what_to_do(name: str, tmp_path: Path) -> None:
+    files, what, todo = MISTAKES[name]
+    for path, value in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        text = value if isinstance(value, str) else json.dumps(value, indent=0, separators=(",", ": "))
+        (tmp_path / path).write_text(text)
+    problems = [problem for problem in load_suite(tmp_path).problems if problem.severity != "notice"]
+    said = render_text(problems)
+    assert what in said and f"hint: {todo}" in said, said
+    assert said.count("hint: ") == 1, said
+
+
+def test_load_suite__an_error_is_not_among_remarks(tmp_path: Path) -> None:
+    """What agents-cli does otherwise matters to a run that takes place."""
+    for path, value in of_cli(METRIC + PROMPT, {"eval_case_id": "a"}).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(value if isinstance(value, str) else json.dumps(value))
+    assert [problem.code for problem in load_suite(tmp_path).problems] == ["dataset-message"]
