@@ -191,7 +191,7 @@ def test_show__what_a_case_says_otherwise_than_on_the_base_branch(show: Show, tm
     run.comparison = ComparisonReport(compared=2, unchanged=1, changed_answers=[changed])
     write(tmp_path / "agent-eval-results", run)
     out = show("fan")[1]
-    assert "answers differently from the base branch:\n    answer: 150 → 0\n    get_sales.get_sales: " in out
+    assert "answers differently from the base branch:\n    answer: 150 → 0\n    get_sales.total: " in out
     assert "answers differently" not in show("lamp")[1]
 
 
