@@ -341,10 +341,10 @@ async def test_environment__an_installation_that_takes_too_long_is_reported_and_
     source_package(bench.root / "slow", "slow", "import time; time.sleep(60)\n")
     (bench.bot / "requirements.txt").write_text("../slow\n")
     begun = time.monotonic()
-    failed = await bench.failure(timeout=2.0)
+    failed, other = await asyncio.gather(bench.failure(timeout=2.0), bench.failure(timeout=2.0))
     assert time.monotonic() - begun < 20
-    assert "took too long" in failed.message
-    assert "The agent's environment from bot/requirements.txt: 1 s so far" in bench.said
+    assert "took too long" in failed.message + other.message
+    assert bench.said.count("The agent's environment from bot/requirements.txt: 1 s so far") == 1, "for both agents"
 
 
 async def test_environment__a_given_interpreter(bench: Bench) -> None:

@@ -233,18 +233,20 @@ async def ensure_environment(
 
 @contextlib.asynccontextmanager
 async def _reported(what: str, log: Callable[[str], None]) -> AsyncIterator[None]:
-    """Logs at intervals how long a step has taken."""
+    """Logs at intervals how long a step has taken; for all agents that wait for the same one, the first one's step."""
 
     async def report() -> None:
         for number in itertools.count(1):
             await asyncio.sleep(_REPORT_SECONDS)
             log(f"{what}: {number * _REPORT_SECONDS:g} s so far")
 
-    reporting = asyncio.create_task(report())
+    is_reported = any(task.get_name() == what for task in asyncio.all_tasks())
+    reporting = None if is_reported else asyncio.create_task(report(), name=what)
     try:
         yield
     finally:
-        reporting.cancel()
+        if reporting is not None:
+            reporting.cancel()
 
 
 async def discard_damaged(interpreter: AgentInterpreter, log: Callable[[str], None]) -> bool:
