@@ -249,6 +249,9 @@ def one_run() -> Iterator[tuple[str, RunReport]]:
     ):
         used_up = RunError(kind="provider-unavailable", owner="provider", message=words)
         yield name, report("inconclusive", [case("x", "errored", errors={0: used_up})])
+    hint = "No installed Python is one that ... allows, and Python 3.15.2 can't be downloaded. Install one."
+    python = RunError(kind="agent-environment", owner="provider", message="`uv sync` ended", hint=hint)
+    yield "a missing Python", report("inconclusive", [case("x", "errored", errors={0: python})])
     login = RunError(kind="provider-unavailable", owner="provider", message=_NO_LOGIN, no_key=True)
     yield "a missing login", report("inconclusive", [case("x", "errored", errors={0: login})])
     informing = report("failed", [wrong_room(), crash(), case("q", "quarantined"), good("z")])

@@ -257,8 +257,9 @@ def _hint(output: str) -> str:
         )
     if download := re.search(r"/cpython-(\d+\.\d+\.\d+)\S*\.tar", output):
         return (
-            f"Python {download[1]} is not installed, and can't be downloaded. Install it in an earlier step "
-            "(actions/setup-python), correct `requires-python` or .python-version, or set `agent-python`."
+            "No installed Python is one that `requires-python` or .python-version allows, and "
+            f"Python {download[1]} can't be downloaded. Install one in an earlier step (actions/setup-python), or set "
+            "`agent-python`."
         )
     if _NETWORK.search(output):
         return (

@@ -37,6 +37,7 @@ from agent_eval_scoring.core.text import shorten
 
 _REFUSED = re.compile(r"[(]HTTP 40[13][)]")
 _NO_LOGIN = re.compile(r"default credentials|DefaultCredentialsError|Google credentials", re.IGNORECASE)
+_NO_PYTHON = re.compile(r"Python \S+ can't be downloaded")
 _QUOTA = re.compile(
     r"current quota|insufficient_quota|quota exceeded|exceeded [\w ]*quota|credit balance", re.IGNORECASE
 )
@@ -70,6 +71,7 @@ _REMEDIES: Mapping[str, str] = {
     "no-key": "give-working-key",
     "no-login": "give-login",
     "quota": "raise-quota",
+    "no-python": "give-python",
     "judge-invalid-request": "fix-judge-model",
     "simulator-invalid-request": "fix-simulator-model",
     "judge-replay-miss": "record-judge",
@@ -94,7 +96,14 @@ _ACTORS: Mapping[Actor, frozenset[str]] = {
     "ci-owner": frozenset(
         {
             *("give-dependabot-key", "give-key", "give-working-key", "give-login", "give-credentials", "raise-quota"),
-            *("raise-run-timeout", "raise-budget", "fix-judge-model", "fix-simulator-model", "drop-policy"),
+            *(
+                "give-python",
+                "raise-run-timeout",
+                "raise-budget",
+                "fix-judge-model",
+                "fix-simulator-model",
+                "drop-policy",
+            ),
             *("record-base-answers", "run-with-model", "let-compare", "then-again"),
         }
     ),
@@ -221,9 +230,11 @@ def _about_unjudged(found: Lookups) -> Iterator[Reason]:
 
 
 def code_of(cause: Cause) -> str:
-    """The kind of an error, or what its message says more exactly: `server-refused`, `no-key`, `no-login`, `quota`."""
+    """The kind of an error, or what it says more exactly: `server-refused`, `no-python`, `no-login`, `quota` ..."""
     if cause.kind == "server-unavailable" and _REFUSED.search(cause.message):
         return "server-refused"
+    if cause.kind == "agent-environment" and _NO_PYTHON.search(cause.hint):
+        return "no-python"
     if cause.kind in _NO_KEY or cause.no_key:
         return "no-login" if _NO_LOGIN.search(cause.message) else "no-key" if cause.no_key else cause.kind
     return "quota" if cause.kind in _OUTAGES and _QUOTA.search(cause.message) else cause.kind

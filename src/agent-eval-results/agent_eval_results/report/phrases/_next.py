@@ -89,6 +89,8 @@ _BEFORE_A_RERUN: Mapping[str, str] = {
     "give-working-key": "give the job a model key that works",
     "give-login": "log the job in to Google Cloud (`google-github-actions/auth`) and pass the credentials on "
     "(`agent-env: +GOOGLE_APPLICATION_CREDENTIALS`)",
+    "give-python": "install a Python that the agent's project allows in an earlier step (`actions/setup-python`), or "
+    "set `agent-python`",
     "raise-quota": "raise the model's quota or credit, or wait until it renews",
 }
 _ADDRESSEES: Mapping[Actor, str] = {
