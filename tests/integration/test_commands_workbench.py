@@ -84,6 +84,13 @@ SAMPLES: dict[str, dict[str, str]] = {
         "a/bot/server.py": "import os\nfrom bot import agent\nPORT = os.getenv('PORT'), os.getenv('REGION')\n",
         ".github/x": "",
     },
+    "an agent on Google Cloud": {
+        "app/agent.py": "import os\nimport google.auth\n# google.auth.default()\n_, project = google.auth.default()\n"
+        + 'os.environ["GOOGLE_GENAI_USE_VERTEXAI"] = "True"\nBUCKET = os.environ["BUCKET"]\n'
+        + AGENT,
+        "app/server.py": "import google.auth\ngoogle.auth.default()\n",
+        ".github/x": "",
+    },
     "many agents and variables": {
         **{f"samples/s{number:02}/agent.py": AGENT for number in range(10)},
         "samples/s03/agent.py": AGENT

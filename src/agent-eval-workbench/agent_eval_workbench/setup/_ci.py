@@ -105,6 +105,8 @@ _KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
 _GEMINI = re.compile(r"""["'/]gemini-|^\s*model:\s*gemini-""", re.MULTILINE)
 """A model of Google's in Python or YAML. An agent without any model in its source uses ADK's default, also Google's."""
 _GOOGLE_KEYS = {DEFAULT_KEY, "GEMINI_API_KEY"}
+_LOGIN = re.compile(r"""\bauth\.default\(|GOOGLE_GENAI_USE_VERTEXAI["']\]?\s*[,=]\s*["'](?i:true|1)["']""")
+"""What asks for Google Cloud's credentials, most often when it is imported, as agents of Google's scaffolds do."""
 _LITELLM = re.compile(r"""["'](openai|anthropic|mistral|groq|deepseek|openrouter|xai)/""")
 """Models of LiteLLM whose key is the variable NAME_API_KEY (docs.litellm.ai/docs/providers)."""
 _MOST_BYTES = 200_000
@@ -121,6 +123,8 @@ class Variables:
     """The other variables that the source reads, each with its places, FILE:LINE."""
     aside: tuple[str, ...] = ()
     """Those that only files read which no agent imports, e.g. a server's."""
+    login: tuple[str, ...] = ()
+    """Where agents ask for Google Cloud's credentials, FILE:LINE."""
 
 
 def find_variables(root: Path, directories: Sequence[Path]) -> Variables:
@@ -133,6 +137,7 @@ def find_variables(root: Path, directories: Sequence[Path]) -> Variables:
     keys: dict[str, None] = {}
     reads: dict[str, list[str]] = {}
     aside: dict[str, None] = {}
+    login: dict[str, None] = {}
     is_google = False
     for directory in directories:
         imported = _imported(directory, root)
@@ -141,8 +146,13 @@ def find_variables(root: Path, directories: Sequence[Path]) -> Variables:
             is_google |= _GEMINI.search(text) is not None
             names = [*_KEY.findall(text), *(f"{name.upper()}_API_KEY" for name in _LITELLM.findall(text))]
             keys |= dict.fromkeys(name for name in names if is_passed(name))
-            for name, line in _reads(text) if path.suffix == ".py" else ():
-                if imported is None or path in imported:
+            if path.suffix != ".py":
+                continue
+            is_imported = imported is None or path in imported
+            lines = enumerate(text.splitlines() if is_imported else (), 1)
+            login |= {f"{name_of(path, root)}:{line}": None for line, row in lines if _LOGIN.search(row.split("#")[0])}
+            for name, line in _reads(text):
+                if is_imported:
                     reads.setdefault(name, []).append(f"{name_of(path, root)}:{line}")
                 else:
                     aside[name] = None
@@ -155,6 +165,7 @@ def find_variables(root: Path, directories: Sequence[Path]) -> Variables:
     return Variables(
         keys=tuple(keys),
         reads={name: tuple(dict.fromkeys(places)) for name, places in reads.items() if is_other(name)},
+        login=tuple(login),
         aside=tuple(name for name in aside if name not in reads and is_other(name)),
     )
 

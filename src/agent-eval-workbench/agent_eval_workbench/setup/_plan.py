@@ -42,6 +42,7 @@ _PER_FILE = 3
 MOST_AGENTS = 8
 """Most agents without evals that are listed; a repository of samples can have a hundred."""
 _MOST_VARIABLES = 12
+_LOGIN = "GOOGLE_APPLICATION_CREDENTIALS"
 _GITLAB, _JENKINS = ".gitlab-ci.yml", "Jenkinsfile"
 _SECONDS = 10.0
 _BRANCH = re.compile(r"[A-Za-z0-9][\w./-]*")
@@ -303,6 +304,11 @@ def _not_passed(root: Path, variables: Variables) -> Iterator[Step]:
     ci = "\n".join(_read(path) or "" for path in jobs)
     left = {name: places for name, places in variables.reads.items() if not re.search(rf"\b{name}\b", ci)}
     added = []
+    if variables.login and _LOGIN not in ci:
+        added.append(_LOGIN)
+        note = f"asked for at {listed(variables.login, 3)}: log the job in, on GitHub with `google-github-actions/auth`"
+        note += f", and pass the credentials on with `agent-env: +{_LOGIN}`"
+        yield Step(status="to do", what="Google Cloud's login", note=note)
     passed = [name for name in left if is_passed(name)]
     others = [name for name in left if name not in passed]
     for number, name in enumerate(others):
