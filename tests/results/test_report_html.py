@@ -30,7 +30,7 @@ from remark_samples import notes
 from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, hostile, metric, passed, report
 
 from agent_eval.gate.history import extend
-from agent_eval_results.data.comparison import BaselineReport
+from agent_eval_results.data.comparison import BaselineReport, CaseComparison, ComparisonReport
 from agent_eval_results.data.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval_results.data.decision import CaseRunsReport, DecisionReport
 from agent_eval_results.data.history import CaseHistory, HistoryRecord, HistoryReport
@@ -47,6 +47,8 @@ from agent_eval_results.data.report import (
 from agent_eval_results.report.html import BUDGET, SCRIPTS, STYLES, PageSource, policy, script, style, write_page
 from agent_eval_results.report.html._index import COLUMNS
 from agent_eval_results.report.html._packing import bounded_value, dumped, json_value, number, packed, unpacked
+from agent_eval_results.report.html._runs import base_runs
+from agent_eval_results.report.html._source import Facts
 from agent_eval_results.report.html._turns import alignment
 from agent_eval_results.report.views import Links, visible
 from agent_eval_scoring.core.content import Blob, Content, FileData, FunctionCall, Part
@@ -170,6 +172,28 @@ def beside_the_base() -> PageSource:
     base = [recording(coin, number, tossed) for number in (2, 1, 0)]
     source = source_of(run_report, recordings, {lamp.case_id: eval_case(lamp, expected)}, base=stored)
     return dataclasses.replace(source, base_recordings=lambda case_id: base if case_id == coin.case_id else ())
+
+
+def test_base_runs__of_a_renamed_case_have_conversations_and_outcomes() -> None:
+    """The base branch's agent answers the head's eval file, so what it says is recorded by the head's name."""
+    lamp, old = failing(), failing("old_lamp", 1.0)
+    change = CaseComparison(
+        case_id=lamp.case_id, file=lamp.file, eval_id="lamp", change="renamed", renamed_from=old.case_id
+    )
+    run_report = report("failed", [lamp])
+    run_report.comparison = ComparisonReport(cases=[change], compared=1, unchanged=0)
+    run_report.base_runs = [old]
+    # The history in a report has the head's names, too.
+    run_report.baseline = BaselineReport(status="found", branch="main", message="", recorded_at=1.0)
+    outcomes = CaseHistory(case_id=lamp.case_id, outcomes="0", records="0")
+    records = [HistoryRecord(recorded_at=1.0)]
+    run_report.base_history = HistoryReport(scoring_version=1, keep=20, records=records, cases=[outcomes])
+    source = source_of(run_report, [], base=[recording(old, 1, turn("Off.", "It is off."))])
+    today = [recording(lamp, 0, turn("On.", "It is on."))]
+    source = dataclasses.replace(source, base_recordings=lambda case_id: today if case_id == lamp.case_id else ())
+    runs = base_runs(Facts(source), lamp.case_id)
+    said = [(run.key, run.recording is not None, run.result.status) for run in runs]
+    assert said == [("base:0", True, "passed"), ("base-stored:1", True, "failed")]
 
 
 def parts(folder: Path) -> Iterator[tuple[str, object]]:

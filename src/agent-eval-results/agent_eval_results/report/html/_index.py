@@ -96,7 +96,7 @@ class Index:
                 "runs_passed": passed,
                 "runs": runs,
                 **self._base_counts(case),
-                **base_means(page_case.runs.base or base_runs(facts, facts.base_id(case.case_id), is_read=False)),
+                **base_means(page_case.runs.base or base_runs(facts, case.case_id, is_read=False)),
                 "group": self._group(case),
                 "history": history.outcomes if history is not None else "",
                 "records_s": self.strings.place(history.records if history is not None else ""),

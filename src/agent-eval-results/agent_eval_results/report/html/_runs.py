@@ -59,7 +59,7 @@ class CaseRuns:
             for run in part.runs
         ]
         self.ignored += len(head)
-        self.base = list(base_runs(facts, facts.base_id(case.case_id))) if is_base_read else []
+        self.base = list(base_runs(facts, case.case_id)) if is_base_read else []
 
     def _belonging(self, run: RunResult, recording: Recording | None) -> Recording | None:
         if recording is None or (run.started_at is not None and recording.started_at != run.started_at):
@@ -104,15 +104,16 @@ class CaseRuns:
         return {"turns": [], "left_out": None if run.result.did_not_run else _NOT_RECORDED}
 
 
-def base_runs(facts: Facts, base_id: str, *, is_read: bool = True) -> Iterator[PageRun]:
+def base_runs(facts: Facts, case_id: str, *, is_read: bool = True) -> Iterator[PageRun]:
     """The base branch's runs of a case in the order of their numbers: those of today, then those of the baseline.
 
     Args:
         facts: The lookups.
-        base_id: The case's id on the base branch.
+        case_id: The case's id in this report.
         is_read: Whether recordings are read. Without them, the runs of the report are known.
     """
-    today = {recording.run: recording for recording in (facts.source.base_recordings(base_id) if is_read else ())}
+    base_id = facts.base_id(case_id)
+    today = {recording.run: recording for recording in (facts.source.base_recordings(case_id) if is_read else ())}
     runs = [
         PageRun(side="base", result=run, recording=today.pop(run.run, None))
         for part in facts.base_runs.get(base_id, ())
@@ -124,7 +125,7 @@ def base_runs(facts: Facts, base_id: str, *, is_read: bool = True) -> Iterator[P
     )
     for side, recordings in sides:
         recorded = sorted(recordings, key=lambda recording: recording.run)
-        outcomes = facts.base_outcomes(base_id)
+        outcomes = facts.base_outcomes(case_id)
         if len(outcomes) != len(recorded):  # The history keeps the last runs only.
             outcomes = "?" * len(recorded)
         for recording, outcome in zip(recorded, outcomes, strict=True):

@@ -54,9 +54,10 @@ class PageSource:
     cases: Callable[[str], EvalCase | None] = _no_case
     """The eval case by its id, as it was run; None if it is unknown."""
     base_recordings: Callable[[str], Iterable[Recording]] = _no_recordings
-    """Recordings of the runs that the base branch's agent made for this report, by the base branch's id of the case."""
+    """Recordings of the runs that the base branch's agent made for this report, by the case's id here: it answers the
+    eval files of this side."""
     baseline_recordings: Callable[[str], Iterable[Recording]] = _no_recordings
-    """Recordings of the runs that the baseline was measured with, by the same id."""
+    """Recordings of the runs that the baseline was measured with, by the case's id on the base branch."""
     base_note: str | None = None
     """Why the base branch's recordings are missing, in a sentence."""
     history: HistoryReport | None = None
@@ -174,10 +175,11 @@ class Facts:
         change = self.change(case_id)
         return case_id if change is None or change.renamed_from is None else change.renamed_from
 
-    def base_outcomes(self, base_id: str) -> str:
+    def base_outcomes(self, case_id: str) -> str:
         """What the runs of the baseline itself were, in the order of their numbers, as `CaseHistory.outcomes`."""
         history, baseline = self.report.base_history, self.report.baseline
-        case = next((case for case in history.cases if case.case_id == base_id), None) if history is not None else None
+        # It has the cases by their ids here, renamed ones as well.
+        case = next((case for case in history.cases if case.case_id == case_id), None) if history is not None else None
         if case is None or history is None or baseline is None:
             return ""
         times = [history.records[int(number)].recorded_at for number in case.records.split()]
