@@ -2,50 +2,46 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jinja2 import Environment
 
 from agent_eval_results.report.renderers.markdown import environment
 
-_COMPILE = """
-import sys
-from jinja2 import Environment
-from agent_eval_results.report.renderers.markdown import environment
-compiled, compile_ = [], Environment.compile
-Environment.compile = lambda self, source, name, *rest, **more: compiled.append(name) or compile_(
-    self, source, name, *rest, **more
-)
-templates = environment()
-for name in templates.list_templates():
-    templates.get_template(name)
-print(*sorted(compiled))
-"""
+
+def _compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The templates that an environment compiles."""
+    compiled, compile_ = list[str](), Environment.compile
+
+    def noted(self: Environment, source: Any, name: str, *rest: Any, **more: Any) -> Any:
+        compiled.append(name)
+        return compile_(self, source, name, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Environment, "compile", noted)
+        templates = environment.__wrapped__()
+        for name in templates.list_templates():
+            templates.get_template(name)
+    return sorted(compiled)
 
 
-def _compiled(prefix: Path, **more: str) -> list[str]:
-    """The templates that a process compiles whose bytecode is kept below a directory."""
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    variables |= {"PYTHONPYCACHEPREFIX": str(prefix), **more}
-    done = subprocess.run([sys.executable, "-c", _COMPILE], env=variables, capture_output=True, text=True, check=True)
-    return done.stdout.split()
-
-
-def test_environment__templates_are_compiled_once(tmp_path: Path) -> None:
+def test_environment__templates_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = sorted(environment().list_templates())
     assert names == ["comment.md.j2", "parts.md.j2", "summary.md.j2"]
-    assert _compiled(tmp_path, PYTHONDONTWRITEBYTECODE="1") == names
-    assert not [*tmp_path.rglob("*.j2.*")]
-    assert _compiled(tmp_path) == names
-    assert _compiled(tmp_path) == []
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert _compiled(monkeypatch) == names
+    assert not [*tmp_path.iterdir()]
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert _compiled(monkeypatch) == names
+    assert _compiled(monkeypatch) == []
     [summary] = tmp_path.rglob("summary.md.j2.*")
     summary.write_bytes(summary.read_bytes()[:-100])
-    assert _compiled(tmp_path) == ["summary.md.j2"]
-    assert _compiled(tmp_path) == []
+    assert _compiled(monkeypatch) == ["summary.md.j2"]
+    assert _compiled(monkeypatch) == []
 
 
 def test_environment__compiled_templates_have_nothing_of_our_functions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,7 +224,7 @@ def make_plan(
         }
         for case in file.cases:
             gating = [criteria[config.name] for config in criteria_of(file.config, case)]
-            skipped = _skip_reason(case, file.config, gating, missing)
+            skipped, masked = _skip_reason(case, file.config, gating, missing), masker.values(case)
             cases.append(
                 PlannedCase(
                     case_id=f"{file.path}:{case.eval_id}",
@@ -232,7 +232,7 @@ def make_plan(
                     line=file.lines.get(case.eval_id),
                     eval_set_id=file.eval_set.eval_set_id,
                     # A judge names the id, and so does `accept`.
-                    case=masker.values(case).model_copy(update={"eval_id": case.eval_id}),
+                    case=case if masked is case else masked.model_copy(update={"eval_id": case.eval_id}),
                     original=case,
                     secrets=masker.placeholders(case),
                     user_config=masker.values(file.config.user_simulator_config),
