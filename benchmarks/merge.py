@@ -94,9 +94,9 @@ def merge_of_recorded(directory: Path) -> bool:
     return same and merge.seconds <= MERGE_SECONDS and peak <= MERGE_MB
 
 
-def against(earlier: Path, directory: Path, pairs: int) -> None:
+def against(earlier: Path, directory: Path, pairs: int, files: int) -> None:
     """Prints CPU and peak memory of the largest process as shares of those of another checkout, run in turn."""
-    cwd = workload.recorded_workspace(directory / "recorded", files=FILES, cases_per_file=CASES_PER_FILE)
+    cwd = workload.recorded_workspace(directory / "recorded", files=files, cases_per_file=CASES_PER_FILE)
     recorded = ("--agent", "recorded:recording/actual.json")
     for index in range(1, PARTS + 1):
         place = ("--shard", f"{index}/{PARTS}", "--output-dir", f"shards/{index}")
@@ -210,13 +210,14 @@ def main() -> int:
     parser.add_argument("--durations", action="store_true", help="balance the parts by recorded durations")
     parser.add_argument("--earlier", type=Path, help="another checkout of the project: only the pairs with it")
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--files", type=int, default=FILES, help=f"of {CASES_PER_FILE} cases, for these pairs")
     parser.add_argument("--only-agent", action="store_true", help="leave out the merge of recorded cases")
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="agent-eval-merge-"))
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     try:
         if arguments.earlier is not None:
-            against(arguments.earlier.resolve(), directory, arguments.pairs)
+            against(arguments.earlier.resolve(), directory, arguments.pairs, arguments.files)
             return 0
         met = arguments.only_agent or merge_of_recorded(directory)
         if arguments.agent_python is not None:
