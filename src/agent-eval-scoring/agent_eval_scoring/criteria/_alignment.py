@@ -59,7 +59,7 @@ def align(
     if many_fit(expected, args):
         return aligned(expected, actual, (in_order if ordered else in_any_order)(expected, actual, same), same)
     if len(expected) == len(actual) and all(map(same, expected, actual)):
-        return _completed(expected, actual, [*enumerate(range(len(actual)))], [])
+        return Alignment(matched=tuple(enumerate(range(len(actual)))), moved=(), changed=(), missing=(), extra=())
     kinds = _kinds([*expected, *actual], ignore_args=args is ArgsMatch.IGNORE)
     expected_keys, actual_keys = kinds[: len(expected)], kinds[len(expected) :]
     matched = common_pairs(expected_keys, actual_keys)
