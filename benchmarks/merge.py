@@ -90,7 +90,7 @@ def merge_of_recorded(directory: Path) -> bool:
         f"one run of all: {whole.seconds:.1f} s ({whole.cpu_seconds:.1f} s of CPU), {whole.peak_mb:.0f} MB; "
         f"same results: {same}"
     )
-    # Wall seconds, because two processes write the reports: other work on the machine stretches them.
+    # Wall seconds: other work on the machine stretches them.
     return same and merge.seconds <= MERGE_SECONDS and peak <= MERGE_MB
 
 
