@@ -85,10 +85,10 @@ COMMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "more than one word": ("/eval a:b c", {}),
     "a word that is nothing": ("/eval everything", {}),
     "a command": ('/eval "$(touch $NOTED/pwned)":x', {}),
-    "a command without spaces": ("/eval `touch${IFS}$NOTED/pwned`:x;touch${IFS}$NOTED/pwned", {}),
-    "an output": ("/eval a:b\ncases=evil:x", {}),
-    "an expression": (f"{CASES}${{{{secrets.GOOGLE_API_KEY}}}}", {}),
-    "an option": ("/eval --repo=mallory/shop:x", {}),
+    "an option, commands, an expression, and an output below": (
+        "/eval --repo=x:`touch${IFS}$NOTED/pwned`;touch${IFS}$NOTED/pwned;${{secrets.GOOGLE_API_KEY}}\ncases=a:b",
+        {},
+    ),
     "as long as GitHub lets it be": (f"{CASES}{'x' * 65_000}", {}),
     "longer than a variable may be": (f"{CASES}{'🦊' * 65_000}", {}),
 }
