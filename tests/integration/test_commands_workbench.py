@@ -222,7 +222,7 @@ def test_init__an_agent_whose_eval_files_have_mistakes_needs_no_new_one(
     monkeypatch.chdir(tmp_path)
     done = shell.run("init", "--ci", "none", code=0)
     assert re.findall(r"^  agent-eval record (.+)", done, re.MULTILINE) == recorded
-    assert (tmp_path / "evals").exists() == bool(recorded)
+    assert (tmp_path / "evals").exists() == bool(recorded) and "ADK's defaults" not in done
 
 
 def test_init__can_be_told_the_ci_system(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

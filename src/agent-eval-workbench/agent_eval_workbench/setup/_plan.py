@@ -215,7 +215,7 @@ def _config(root: Path, suite: Suite, needed: bool) -> Iterator[Step]:
         )
         text = json.dumps(_CONFIG, indent=2) + "\n"
         yield Step(status="create", what=name_of(path, root), note=note, path=path, text=text)
-    elif not configs and not misnamed:
+    elif suite.files and not configs and not misnamed:
         yield Step(status="kept", what="criteria", note="ADK's defaults, because there is no test_config.json")
 
 
