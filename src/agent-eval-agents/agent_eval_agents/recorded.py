@@ -116,8 +116,10 @@ class RecordedAgent:
             keys = [(None, request.case_id, request.run), (request.eval_set_id, request.eval_id, request.run)]
         position = next((self._index[key] for key in keys if key in self._index), None)
         if position is None:
+            # Without the case, which reports name beside it: then those without an answer have one cause.
+            what = "case with this id" if self._eval_set else f"run {request.run + 1} of this case"
             raise AgentFailure(
-                f"The recording {self._source} has no {case}",
+                f"The recording {self._source} has no {what}",
                 kind=FailureKind.NO_ANSWER,
                 hint=f"{self._offers()} {_AGAIN}",
             )
