@@ -175,11 +175,16 @@ class Facts:
         change = self.change(case_id)
         return case_id if change is None or change.renamed_from is None else change.renamed_from
 
+    @cached_property
+    def _base_histories(self) -> Mapping[str, CaseHistory]:
+        """Those of the report, which has the cases by their ids here, renamed ones as well."""
+        history = self.report.base_history
+        return {case.case_id: case for case in history.cases} if history is not None else {}
+
     def base_outcomes(self, case_id: str) -> str:
         """What the runs of the baseline itself were, in the order of their numbers, as `CaseHistory.outcomes`."""
         history, baseline = self.report.base_history, self.report.baseline
-        # It has the cases by their ids here, renamed ones as well.
-        case = next((case for case in history.cases if case.case_id == case_id), None) if history is not None else None
+        case = self._base_histories.get(case_id)
         if case is None or history is None or baseline is None:
             return ""
         times = [history.records[int(number)].recorded_at for number in case.records.split()]
