@@ -312,7 +312,7 @@ def _usage(invocation: Any) -> dict[str, int]:
     for event in getattr(invocation.intermediate_data, "invocation_events", None) or ():
         usage = getattr(event, "usage_metadata", None)
         for name in ("prompt_token_count", "candidates_token_count", "thoughts_token_count"):
-            count = getattr(usage, name, None)
+            count = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
             if isinstance(count, int):
                 counts[name] = counts.get(name, 0) + count
     return counts

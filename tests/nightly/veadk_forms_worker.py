@@ -1,4 +1,4 @@
-"""VeADK's evaluation page as a script: its `DeepevalEvaluator` with two metrics, only the import changed."""
+"""VeADK's evaluation page as a script: its evaluators, only the import changed."""
 
 import asyncio
 
@@ -6,10 +6,18 @@ from deepeval.metrics import GEval, ToolCorrectnessMetric
 from deepeval.test_case import SingleTurnParams
 from ecommerce_agent.agent import root_agent
 
-from agent_eval_workbench.veadk import DeepevalEvaluator, MetricsFailed
+from agent_eval_workbench.veadk import ADKEvaluator, DeepevalEvaluator, MetricsFailed
 
 
 async def main() -> None:
+    [scored], _ = await ADKEvaluator(agent=root_agent).evaluate(
+        eval_set_file_path="tests/simple.test.json",
+        response_match_score_threshold=1,
+        tool_score_threshold=0.5,
+        num_runs=1,
+        print_detailed_results=True,
+    )
+    print([(score.metric_name, score.overall_score) for score in scored])
     evaluator = DeepevalEvaluator(agent=root_agent)
     metrics = [
         GEval(

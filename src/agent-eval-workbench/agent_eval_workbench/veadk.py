@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,6 @@ from typing import Any
 from agent_eval.api import EvalResult, Finished, agent_location, run, test_files
 from agent_eval.commands.stored_run import expected_cases, recording_store
 from agent_eval_scoring.core.errors import AgentEvalError
-from agent_eval_scoring.core.invocation import adk_value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,12 +258,7 @@ class DeepevalEvaluator(_Evaluator):
 
 
 async def _measured(result: EvalResult, output: Path, metrics: Sequence[Any]) -> list[Score]:
-    from google.adk.evaluation.eval_case import Invocation
-
     from agent_eval_deepeval import measure, turn_cases
-
-    def adk(turns: Iterable[Any]) -> list[Any]:
-        return [Invocation.model_validate(adk_value(turn)) for turn in turns]
 
     scores = []
     with recording_store(output) as store:
@@ -272,8 +266,8 @@ async def _measured(result: EvalResult, output: Path, metrics: Sequence[Any]) ->
         for report in result.report.cases:
             recording = store.get(report.runs[0].run_id)
             assert recording is not None  # `check`: every case was run.
-            actual = adk(recording.invocations)
-            expected = adk(cases[report.case_id].conversation or ()) or [None] * len(actual)
+            actual = recording.invocations  # Not ADK's: an older google-adk refuses what newer ones record.
+            expected: Sequence[Any] = cases[report.case_id].conversation or [None] * len(actual)
             for turn, case in enumerate(turn_cases(actual, expected, {})):
                 for metric in metrics:
                     score, status, reason = await measure(metric, case)
