@@ -370,6 +370,7 @@ BAD_CONFIGS: dict[str, Any] = {
     "criteria a list": {"criteria": ["x"]},
     "unknown metric": {"criteria": {"tool_trajectory_avg_scor": 1}},
     "metric of another tool": {"criteria": {"semantic_match_score": 1}},
+    "options of another tool's metric": {"criteria": {"tool_trajectory_config": {"strict_order": True}}},
     "metric of another tool, like one of ours": {"criteria": {"safety_score": 1}},
     "informational metric": {"criteria": {"token_usage_v1": 5}},
     "null criterion": scored(None),

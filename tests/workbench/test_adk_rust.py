@@ -65,7 +65,7 @@ def scored(metric: str, threshold: float, expected: list[Any], actual: list[Any]
 
 
 def test_criteria__each_turn_must_pass_and_the_last_one_weighs_a_half() -> None:
-    exact = {"algorithm": "exact"}
+    exact = {"algorithm": "Exact"}
     expected = [turn("a"), turn("b"), turn("c"), turn(None)]
     result = scored("adk_rust_response_similarity", 0.5, expected, [turn(text) for text in "abxy"], **exact)
     assert isinstance(result, Scored)
@@ -74,6 +74,8 @@ def test_criteria__each_turn_must_pass_and_the_last_one_weighs_a_half() -> None:
     calls = [{"name": "a", "args": {"x": 1}}, {"name": "b", "args": {}}]
     result = scored("adk_rust_tool_trajectory", 0.4, [turn("", *calls)], [turn("", *calls[::-1])])
     assert (result.score, result.passed) == (0.5, True)
+    rouge = scored("adk_rust_response_similarity", 0.5, [turn("a b")], [turn("b a")], algorithm="RougeL")
+    assert (rouge.score, rouge.passed) == (0.5, True)
     nothing = scored("adk_rust_response_similarity", 0.5, [turn(None)], [turn("b")])
     assert isinstance(nothing, NotEvaluated) and nothing.code == "no-reference-text"
 

@@ -214,7 +214,8 @@ def response_similarity(config: CriterionConfig) -> Criterion:
     """
     defaults = {"algorithm": "jaccard", "normalize": True, "ignore_case": True, "ignore_punctuation": False}
     fields = _fields(config, defaults)
-    if fields["algorithm"] not in ALGORITHMS:
+    # As its pages write it, `Jaccard` and `RougeL`, or as its JSON does.
+    if (algorithm := re.sub(r"(?<=[a-z])L$", "_l", fields["algorithm"]).lower()) not in ALGORITHMS:
         raise ValueError(f"`algorithm` must be one of {', '.join(ALGORITHMS)}")
     prepare: Any = str  # Without `normalize`, the two flags have no effect.
     if fields["normalize"]:
@@ -225,7 +226,7 @@ def response_similarity(config: CriterionConfig) -> Criterion:
         name=config.metric,
         threshold=config.bound,
         turns=lambda turn: _text(turn.final_response),
-        compare=lambda ours, theirs: similarity(fields["algorithm"], prepare(ours), prepare(theirs)),
+        compare=lambda ours, theirs: similarity(algorithm, prepare(ours), prepare(theirs)),
     )
 
 

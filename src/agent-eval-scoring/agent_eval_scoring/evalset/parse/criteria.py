@@ -136,6 +136,7 @@ _SURE = 0.85
 """How alike a name must be for no other one to be meant."""
 _ELSEWHERE: Mapping[str, str] = {
     "tool_trajectory_score": "`tool_trajectory_partial`, or `adk_rust_tool_trajectory` with adk-rust's numbers",
+    "tool_trajectory_config": "`tool_trajectory_partial`, or `adk_rust_tool_trajectory`, which take its fields",
     "response_match_config": "`response_similarity`, or `adk_rust_response_similarity`, which take its fields",
     "semantic_match_score": "`final_response_match_v2`",
     "rubric_quality_score": "`rubric_based_final_response_quality_v1`",
