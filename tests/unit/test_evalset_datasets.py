@@ -84,6 +84,20 @@ def test_load_suite__says_that_a_judge_does_not_see_the_history(tmp_path: Path) 
     assert "`multi_turn_task_success_v1`" in warning.message and "`b`" in warning.message and not suite.errors
 
 
+def test_load_suite__a_metric_of_rubrics_whose_cases_have_none(tmp_path: Path) -> None:
+    """It would score nothing, and the case would pass by no metric."""
+    metrics = {**POOL, "metrics_to_run": ["final_response_quality"]}
+    [error] = load_suite(project(tmp_path / "alone", dataset=DATASETS["messages"], config=metrics)).errors[:1]
+    assert error.code == "no-rubrics" and "`final_response_quality`" in error.message
+    assert error.hint == "Give the case `rubric_groups`: only Google's service makes up rubrics."
+    with_rubrics = asked("b", "Hi", rubric_groups={"tone": GROUPS["tone"]})
+    both = {"eval_cases": [asked("a", "Hi"), with_rubrics]}
+    metrics["metrics_to_run"] = ["count", "final_response_quality"]
+    suite = load_suite(project(tmp_path / "beside", dataset=both, config=metrics))
+    warned = [problem.path for problem in suite.problems if problem.code == "case-without-rubrics"]
+    assert not suite.errors and warned == ["eval_cases[0]"]
+
+
 def test_discover__datasets_by_place_and_content(tmp_path: Path) -> None:
     root = project(tmp_path)
     case = {"eval_cases": [asked("a", "Hi")]}

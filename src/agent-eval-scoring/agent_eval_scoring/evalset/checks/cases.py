@@ -115,7 +115,12 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
         case = file.cases[index]
         path: JsonPath = ("eval_cases", index)
         judging = criteria_of(config, case)
-        builtin = [(spec, each) for spec, each in declared if case.dataset_case is None or each in judging]
+        dataset = case.dataset_case  # Groups of rubrics of which none is selected have been reported.
+        builtin = [
+            (spec, each)
+            for spec, each in declared
+            if dataset is None or each in judging or (is_idle(each, case) and not dataset.rubric_groups)
+        ]
         specs = [spec for spec, _ in builtin]
         if case.conversation_scenario is not None:
             yield from _scenario_without_references(file, case, path, specs, where)
@@ -152,9 +157,11 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
             elif criterion.name in lacking and len(lacking) < len(config.criteria) and _judges_another(criterion, file):
                 yield file.warning(
                     "case-without-rubrics",
-                    f"`{spec.name}` ({where}) does not judge `{case.eval_id}`: it has no rubric for this case.",
+                    f"`{criterion.name}` ({where}) does not judge `{case.eval_id}`: it has no rubric for this case.",
                     path,
-                    f"As in ADK, other criteria decide. To change this, add rubrics with `type` `{spec.rubric_type}`.",
+                    f"As in ADK, other criteria decide. To change this, add rubrics with `type` `{spec.rubric_type}`."
+                    if dataset is None
+                    else "Other criteria decide. To change this, give the case `rubric_groups`.",
                 )
             elif spec.rubric_type is not None:
                 yield from _effective_rubrics(file, case, path, spec, criterion, where)
@@ -244,7 +251,7 @@ def _effective_rubrics(
     if not shared and (bare or case.conversation_scenario is not None):
         yield file.error(
             "no-rubrics",
-            f"`{spec.name}` ({where}) has no rubric for {'this turn' if bare else 'this scenario'}.",
+            f"`{criterion.name}` ({where}) has no rubric for {'this turn' if bare else 'this scenario'}.",
             bare[-1 if only_last else 0] if bare else path,
             'Add to the criterion "rubrics": [{"rubric_id": "polite", "rubric_content": {"text_property": "The answer '
             f'is polite."}}}}], or some with `type` `{spec.rubric_type}` to the case.'
