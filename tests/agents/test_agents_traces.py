@@ -77,6 +77,8 @@ ANTHROPIC: list[dict[str, Any]] = [
         {"type": "tool_use", "id": "1", "name": "weather", "input": ROME}]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "down", "is_error": True}]},
 ]  # fmt: skip
+WARM = [{"role": "assistant", "content": [{"type": "output_text", "text": "Warm."}]}]
+OSLO = [{"role": "user", "content": "Oslo?"}]
 RESPONSES: list[dict[str, Any]] = [
     *BASH, {"type": "function_call", "call_id": "1", "name": "weather", "arguments": '{"city": "Rome"}'},
     {"type": "function_call_output", "call_id": "1", "output": "warm"},
@@ -178,6 +180,12 @@ TRACES: dict[str, list[dict[str, Any]]] = {
     ],
     "no session: another answer is another conversation": [
         *chat([ASK], [said("assistant", "Cold.")]), *traced("t2", chat(HISTORY, [ANSWER], start=9)),
+    ],
+    "no session: an earlier answer that OpenInference has in the value alone": [
+        *chat([ASK], [ANSWER]), *traced("t2", [
+            {**one, "attributes": {**one["attributes"], "input.value": json.dumps([*BASH, *WARM, *OSLO])}}
+            for one in flat("llm.input_messages", [*BASH, {"role": "assistant"}, *OSLO], "llm.output_messages", WARM)
+        ]),
     ],
     "a trace a turn, one session": [
         *session("s", chat([ASK], [ANSWER])), *session("s", traced("t2", chat(HISTORY, [ANSWER], start=9))),

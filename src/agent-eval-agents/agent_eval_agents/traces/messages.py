@@ -101,7 +101,12 @@ def _messages(span: Span, kind: Literal["input", "choice"], keys: Sequence[str])
     if found is None and isinstance(whole := span.json(request), Mapping):
         found = whole.get(contents) if kind == "input" else [whole.get(contents)]
     if isinstance(found, list):
-        return [_read(span, item, role) for item in found if isinstance(item, Mapping)]
+        said = [_read(span, item, role) for item in found if isinstance(item, Mapping)]
+        if kind == "input" and not all(message.texts or message.calls or message.responses for message in said):
+            # OpenInference leaves out parts that it does not know, e.g. of the Responses API; the value has them.
+            whole = _of_value(span, "input.value", role="")
+            return whole if len(whole) >= len(said) else said
+        return said
     return [message for name, message in _said_in_events(span) if name == kind]
 
 
