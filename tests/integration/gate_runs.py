@@ -36,22 +36,28 @@ AGENT_EVAL = (sys.executable, "-m", "agent_eval")
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """A run of the gate that has ended."""
+    """A run of the gate that has ended, with what it wrote: a later run into the same directory changes nothing."""
 
     code: int
     out: str
     err: str
     output: Path
     seconds: float
+    written: dict[str, bytes] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for path in (self.output / "results.json", self.output / "recordings.jsonl.gz"):
+            if path.exists():
+                self.written[path.name] = path.read_bytes()
 
     @property
     def results(self) -> dict[str, Any]:
-        results: dict[str, Any] = json.loads((self.output / "results.json").read_text(encoding="utf-8"))
+        results: dict[str, Any] = json.loads(self.written["results.json"])
         return results
 
     @property
     def report(self) -> RunReport:
-        return RunReport.model_validate_json((self.output / "results.json").read_bytes())
+        return RunReport.model_validate_json(self.written["results.json"])
 
     @property
     def statuses(self) -> dict[str, str]:
@@ -59,8 +65,7 @@ class Done:
 
     @property
     def recordings(self) -> list[Recording]:
-        path = self.output / "recordings.jsonl.gz"
-        lines = gzip.decompress(path.read_bytes()).splitlines() if path.exists() else []
+        lines = gzip.decompress(self.written.get("recordings.jsonl.gz", gzip.compress(b""))).splitlines()
         return [Recording.model_validate_json(line) for line in lines]
 
     def check_files(self) -> None:
@@ -235,6 +240,8 @@ class Repository:
         begun = time.monotonic()
         if output is not None:
             arguments = (*arguments, "--output-dir", str(output))
+        elif "--output-dir" in arguments:
+            output = self.root / arguments[arguments.index("--output-dir") + 1]
         read_at_start = any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environment or {})
         if read_at_start or options:
             process = self.start(*arguments, python=python, environment=environment, **options)
