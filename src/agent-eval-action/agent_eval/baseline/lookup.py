@@ -96,7 +96,7 @@ def to_report(baseline: Baseline, request: BaselineRequest | None) -> BaselineRe
         branch=branch,
         wanted_commit=commit,
         message=describe(baseline),
-        reason=reason_of(baseline),
+        reason=baseline.why,
         steps=list(baseline.steps),
     )
     if isinstance(baseline, Found):
@@ -110,13 +110,6 @@ def to_report(baseline: Baseline, request: BaselineRequest | None) -> BaselineRe
 def describe(baseline: Baseline) -> str:
     """Returns the message followed by the hint."""
     return baseline.message if baseline.hint is None else f"{baseline.message} {baseline.hint}"
-
-
-def reason_of(baseline: Baseline) -> Reason | None:
-    """Why there is none, as a code with data; None if there is one."""
-    from agent_eval_results import Reason
-
-    return None if isinstance(baseline, Found) else baseline.why or Reason(code=baseline.status)
 
 
 class Resolver(Protocol):
@@ -151,7 +144,7 @@ def step_of(source: BaselineSource, answer: Baseline) -> BaselineStep:
     """The answer of one source as the report has it."""
     from agent_eval_results import BaselineStep
 
-    return BaselineStep(source=source, status=answer.status, message=describe(answer), reason=reason_of(answer))
+    return BaselineStep(source=source, status=answer.status, message=describe(answer), reason=answer.why)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,9 +101,9 @@ class BaselineStep(WireModel):
     message: str
     """One plain sentence: what was found, or why there is none."""
     reason: Reason | None = Field(default=None, exclude_if=lambda value: value is None)
-    """Why there is none, without a message; None if one was found. Its code is the status where nothing is more exact.
-    Data of `no-access`: `subject`, the service; of `other-version` and `other-scoring`: the versions of agent-eval of
-    this run (`wanted`) and of the baseline (`got`)."""
+    """Why there is none, without a message; None where the status says all that programs can use. Data of `no-access`:
+    `subject`, the service; of `other-version` and `other-scoring`: the versions of agent-eval of this run (`wanted`)
+    and of the baseline (`got`)."""
 
 
 class BaselineReport(WireModel):
