@@ -13,6 +13,9 @@ _ERAS = {"令和": 2018, "平成": 1988, "昭和": 1925}
 _ARABIC_PAIRS = {"كانون": (12, 1), "تشرين": (10, 11)}
 """Months of two words: the first, and the second of that name."""
 _BEFORE = 12
+_RANGE = 20
+_NIGHT = frozenset({"晚上", "夜", "밤", "ليلًا", "ليلا"})
+"""Twelve of them is midnight."""
 _LONGEST = 30
 """Characters of a day in words."""
 
@@ -31,6 +34,8 @@ def dates(text: str) -> Iterator[Fact]:
         yield from _date(text, match.span(), readings, year if len(year) == 4 else f"20{year}")
     for match in pattern("month_and_day").finditer(text):
         yield from _date(text, match.span(), [(han(match[1]), han(match[2]))], "")
+        if last := pattern("days_east").match(text, match.end()):
+            yield from _date(text, last.span(1), [(han(match[1]), int(last[1]))], "")
     yield from _with_names(text)
 
 
@@ -46,11 +51,16 @@ def _with_names(text: str) -> Iterator[Fact]:
         if before := pattern("day_before").search(text[low : word.start()]):
             span = low + before.start(), year.end() if year else end
             yield from _date(text, span, [(month, int(before[1]))], year[1] if year else "")
+            begin = max(span[0] - _BEFORE, 0)
+            if first := pattern("days_before").search(text[begin : span[0]]):
+                yield from _date(text, (begin + first.start(1), begin + first.end(1)), [(month, int(first[1]))], "")
         elif day := _ordinal(text[max(word.start() - _LONGEST, 0) : word.start()]):
             span = word.start(), year.end() if year else end
             yield from _date(text, span, [(month, day)], year[1] if year else "")
         elif after := pattern("day_after").match(text, end):
             yield from _date(text, (word.start(), after.end()), [(month, int(after[1]))], after[2] or "")
+            if last := pattern("days_after").match(text, after.end(1)):
+                yield from _date(text, last.span(1), [(month, int(last[1]))], "")
         elif year:
             yield Fact.within("date", text, (word.start(), year.end()), {f"{month:02}"}, {year[1]})
 
@@ -78,19 +88,21 @@ def times(text: str) -> Iterator[Fact]:
         if hours > 24 or minutes > 59:
             continue
         readings = {hours}
-        if (pm or pm_after) and hours < 12:
+        if hours == 12 and ((pm or pm_after) in _NIGHT):
+            readings = {0}
+        elif (pm or pm_after) and 0 < hours < 12:
             readings = {hours + 12}
         elif am or am_after or pm or pm_after:
             readings = {hours % 12 if am or am_after else hours}
         elif hours <= 12 and not hour.startswith("0"):
             readings = {hours, hours + 12}
         rest = f":{seconds}" if seconds and seconds != "00" else ""
-        low = max(match.start() - _BEFORE, 0)
+        low = max(match.start() - _RANGE, 0)
         earlier = pattern("range_before").search(text[low : match.start()])
-        if earlier and (begins := int(earlier[1] or earlier[2])) <= 24:
+        if earlier and (begins := int(next(filter(None, earlier.groups())))) <= 24:
             # from 9 to 5 pm, 9–17 Uhr: of either half of the day, since it isn't said
             halves = {begins % 24, (begins + 12) % 24} if begins <= 12 else {begins % 24}
-            group = 1 if earlier[1] else 2
+            group = earlier.lastindex or 1
             span = (low + earlier.start(group), low + earlier.end(group))
             yield Fact.within("time", text, span, {f"{each:02}:00" for each in halves})
         yield Fact.within("time", text, match.span(), {f"{each % 24:02}:{minutes:02}{rest}" for each in readings})

@@ -40,6 +40,9 @@ def implied(text: str, facts: Sequence[Fact]) -> Iterator[tuple[Fact, Sequence[F
 def _ones(text: str) -> Iterator[tuple[Fact, bool]]:
     """One of a unit, and whether a half is added to it."""
     found = [(match, Decimal("1.5")) for match in pattern("one_and_a_half").finditer(text)]
+    for match in pattern("quarter_of").finditer(text):
+        is_three = (match[1] or "").lower().startswith(("three", "dreiv"))
+        found.append((match, Decimal("0.75" if is_three else "0.25")))
     found += [(match, Decimal("0.5")) for match in pattern("half_of").finditer(text)]
     found += [(match, Decimal(1)) for match in pattern("one_of").finditer(text)]
     for match, value in found:

@@ -23,6 +23,7 @@ from agent_eval_scoring.criteria.facts._words import (
 )
 
 _LONGEST = 40
+_MILLIONS = re.compile("m(?![A-Za-z0-9])")
 _PREFIX = re.compile("^[وبلف]?(?:ال)?(?=.)")
 _BEFORE = 12
 """Characters before a number in which its sign and currency are."""
@@ -34,6 +35,8 @@ def digits(text: str) -> Iterator[Fact]:
     """The numbers that a plain text has in digits."""
     for match in pattern("digits").finditer(text):
         start, groups = match.start(), pattern("separator").split(match[0])
+        if len(groups) > 1 and text[start - 1 : start].isascii() and text[start - 1 : start].isalpha():
+            start, groups = start + len(groups[0]) + 1, groups[1:]  # The end of a code, and what follows: YT88310,25
         is_marker = text[match.end() : match.end() + 2] in {". ", ") "} and len(match[0]) < 3 and "\n" in text
         if len(match[0]) > _LONGEST or pattern("as_article").match(text, start):
             continue
@@ -41,7 +44,7 @@ def digits(text: str) -> Iterator[Fact]:
             continue
         grouped = all(len(group) == 3 for group in groups[1:-1]) or (len(groups[-1]) == 3 and "." not in match[0])
         if len(groups) <= 2 or (grouped and len(groups[0]) <= 3):
-            yield number(text, start, match.end(), _readings(match[0]))
+            yield number(text, start, match.end(), _readings(text[start : match.end()]))
             continue
         for group in groups:  # A list without blanks: 1,2,3.
             yield number(text, start, start + len(group), {Decimal(group)}, tail=start + len(group) == match.end())
@@ -172,6 +175,8 @@ def number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool 
     if percent := pattern("percent_before").search(before):
         units, start = frozenset({"%"}), low + percent.start()
     if tail:
+        if units and (millions := _MILLIONS.match(text, end)):  # £1.3m; without a currency m is a unit.
+            values, end = {value * 1_000_000 for value in values}, millions.end()
         values, end = _scaled(text, end, values)
         if cent := pattern("cent").match(text, end):
             values, end = {value / 100 for value in values}, cent.end()
@@ -185,6 +190,8 @@ def number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool 
                 end = max(end, half.end())
         if half:
             values = {value + Decimal("0.5") for value in values}
+    if tail and text[end : end + 1] == "割":
+        values, units, end = {value * 10 for value in values}, frozenset({"%"}), end + 1
     sign = pattern("minus_before").search(before)
     if sign or pattern("below").match(text, end):
         values = {-value for value in values}

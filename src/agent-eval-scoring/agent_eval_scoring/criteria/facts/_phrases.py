@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agent_eval_scoring.criteria.facts._fact import Fact
-from agent_eval_scoring.criteria.facts._words import fold, folded, listed, ordinals, pattern, table
+from agent_eval_scoring.criteria.facts._words import fold, folded, listed, ordinals, pattern, plain, table
+from agent_eval_scoring.criteria.tokenize import words
 
 _BEFORE = 24
 _NEAR = 20
@@ -19,17 +20,22 @@ _PART = 4
 _NOT = "未不非无無미"
 """In front of a word they deny it."""
 _ORDINAL = re.compile("(\\d{1,2})(?:st|nd|rd|th) ([a-z]+)")
+_ARTICLE = re.compile("^[وفبلك]?(?:ال|لل)")
+_QUARTER = re.compile("[Qq]([1-4])")
 _JOINED = re.compile("([A-Za-z]{1,4})-?(\\d+)")
 _APART = re.compile("(?<![A-Za-z])([A-Z]{1,4})[ -]?(\\d+)$")
 _SIGNS = {"+": r"\+", "−": "-"}
 _MOST_SENTENCES = 200
 _LEAST_ALIKE = 0.25
+_WORDS_NEAR = 5
+_WIDE_NEAR = 12
+"""Words, or characters of scripts without spaces, before and behind a denial that say what is denied."""
 
 
 def names(text: str) -> Iterator[Fact]:
     """Names: capitalised words within a sentence; in scripts without capitals those with a title, and known places."""
-    words = [fold(word[0]) for word in pattern("word").finditer(text, 0, 4_000)]
-    german = sum(word in folded("names", "german") for word in words) > len(words) / 5
+    all_words = [fold(word[0]) for word in pattern("word").finditer(text, 0, 4_000)]
+    german = sum(word in folded("names", "german") for word in all_words) > len(all_words) / 5
     for match in pattern("name").finditer(text):
         yield from _capitalised(text, match, german)
     for match in () if text.isascii() else (*pattern("titled").finditer(text), *_places().finditer(text)):
@@ -50,11 +56,17 @@ def _capitalised(text: str, match: re.Match[str], german: bool) -> Iterator[Fact
         words = words[1:]
     while words and fold(words[-1][0]) in ignored:
         words = words[:-1]
+    while words and words[-1][0].isupper() and pattern("label").match(text, words[-1].end()):
+        words = words[:-1]  # Flight BA 2490
     is_long = len(words) > 2
     words = words[-2:] if german else words  # A noun may stand before a name.
+    words = words[1:] if words and words[0][0].islower() else words
+    words = words[-1:] if titled else words  # Dr. Hannah Osei is Dr. Osei, too.
     if not words or (not titled and not is_long and opens and (german or len(words) < 2)):
         return
     name, first = text[words[0].start() : words[-1].end()], fold(words[0][0])
+    if german and "-" in words[-1][0][1:-1]:  # PayPal-Konto
+        name = name.rpartition("-")[0]
     if german and not titled and len(words) < 2:
         is_noun = first.endswith(tuple(folded("names", "german_endings"))) or first in folded("names", "german_nouns")
         if first.endswith(tuple(folded("names", "german_places"))):
@@ -76,6 +88,17 @@ def _states() -> tuple[Mapping[str, str], re.Pattern[str]]:
     words = {fold(word): state for state, row in table()["status"].items() for word in listed(row["is"])}
     wide = sorted(filter(pattern("wide").search, words), key=len, reverse=True)
     return words, re.compile("|".join(map(re.escape, wide)))
+
+
+@functools.cache
+def _weekdays() -> Mapping[str, int]:
+    return {fold(name): day for day, row in enumerate(table()["weekdays"]["names"]) for name in row.split()}
+
+
+@functools.cache
+def _opposites() -> Mapping[str, str]:
+    pairs = [pair.split("/") for pair in table()["opposites"]["states"].split()]
+    return {first: second for pair in pairs for first, second in (pair, reversed(pair))}
 
 
 @functools.cache
@@ -126,9 +149,11 @@ class Words:
         if fact.kind == "state":
             if value in _OF_NUMBERS:
                 return self._beside_numbers.says_one_of(table()["status"][value]["has"])
-            return self.says_one_of(table()["status"][value]["has"])
+            return self.says_one_of(table()["status"][value]["has"]) or self.denies_opposite(value)
         if pattern("wide").search(value):
             return value in self._folded
+        if (day := _weekdays().get(value)) is not None:
+            return any(_weekdays().get(word) == day for word in self._distinct)
         return all(self._names(_bare(fold(word[0]))) for word in pattern("word").finditer(value))
 
     def says_one_of(self, stems: str) -> bool:
@@ -143,14 +168,21 @@ class Words:
 
     def _names(self, word: str) -> bool:
         """Whether a word of a name is there, also as a part: Wismarer."""
+        if word.endswith("en") and f"{word[:-2]}er" in self._bare:  # Esslingen: das Esslinger Rathaus
+            return True
         return word in self._bare or (len(word) > _PART and any(said.startswith(word) for said in self._bare))
 
     def has_short(self, fact: Fact) -> bool:
         """Whether a date is there as two numbers: `am 5.6.`; `6/5` only in scripts in which that is no fraction."""
         pairs = [value.lstrip("0").replace("-0", "-").split("-") for value in fact.values if "-" in value]
         slashes = pattern("wide").search(self._text) is not None
-        forms = "|".join(rf"{_GERMAN}0?{d}\.0?{m}\." + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}" * slashes for m, d in pairs)
-        return bool(pairs) and re.search(rf"(?<![\d.,/-])(?:{forms})(?![\d/]|[.,-]\d)", self._text) is not None
+        forms = [
+            rf"{_GERMAN}0?{d}\.0?{m}\.|{d:0>2}\.{m:0>2}\.|0?{d}\.\s?(?:bis|-)\s?\d{{1,2}}\.0?{m}\."
+            + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}" * slashes
+            for m, d in pairs
+        ]
+        form = "|".join(forms)
+        return bool(pairs) and re.search(rf"(?<![\d.,/-])(?:{form})(?![\d/]|[.,-]\d)", self._text) is not None
 
     def has_spaced(self, fact: Fact, reference: str) -> bool:
         """Whether letters and number of a code stand together here and apart in the reference, or the reverse; or an
@@ -159,6 +191,10 @@ class Words:
         if ordinal := _ORDINAL.match(reference, fact.start):  # The 1st floor: "First, go up" is none.
             said = re.finditer(rf"(\w+) {re.escape(fold(ordinal[2]))}(?!\w)", self._folded)
             return any(ordinals().get(match[1]) == int(ordinal[1]) for match in said)
+        if fact.kind == "code" and (quarter := _QUARTER.fullmatch(fact.text)):
+            names = {name for name, day in ordinals().items() if day == int(quarter[1])} | {quarter[1]}
+            form = rf"(?:{'|'.join(names)})(?:st|nd|rd|th)?[. -]{{0,2}}(?:quarter|quartal|분기|四半期|季度)"
+            return re.search(form, self._folded) is not None
         if fact.kind == "code":
             parts = _JOINED.fullmatch(fact.text)
         else:
@@ -168,10 +204,26 @@ class Words:
         form = rf"(?<![a-z0-9]){parts[1].lower()}[ -]?{parts[2]}(?![a-z0-9]|[.,]\d)"
         return re.search(form, self._text) is not None
 
-    @functools.cached_property
-    def denies(self) -> bool:
-        """Whether a word is there that may deny."""
-        return self.says_one_of(table()["negation"]["also"])
+    def says_opposite(self, fact: Fact) -> bool:
+        """Whether the opposite of a state is said: closed, for open."""
+        opposite = _opposites().get(next(iter(fact.values)))
+        return opposite is not None and self.says_one_of(table()["status"][opposite]["has"])
+
+    def denies_opposite(self, state: str) -> bool:
+        """Whether a clause denies the opposite of a state: not open, for closed."""
+        opposite = _opposites().get(state)
+        if opposite is None or not self.says_one_of(table()["status"][opposite]["has"]):
+            return False
+        return any(
+            denial(clause) is not None and Words(clause).says_one_of(table()["status"][opposite]["has"])
+            for _, sentence in sentences(self._text)
+            for clause in clauses(sentence)
+        )
+
+    def may_deny(self, *, free: bool = False) -> set[str]:
+        """The words of the table that are there and may deny; `free`: costs, too."""
+        stems = listed(table()["negation"]["also"]) + (listed(table()["negation"]["free"]) if free else [])
+        return {stem for stem in stems if self._says(fold(stem))}
 
     def _says(self, stem: str) -> bool:
         if stem in _SIGNS:
@@ -229,7 +281,82 @@ def _denial(sentence: str, strict: bool) -> re.Match[str] | None:
     return next(said, None) or parts
 
 
-def nearest(sentence: Collection[str], others: Sequence[Collection[str]]) -> int | None:
+class Denials:
+    """What an answer denies, to look for what a reference denies."""
+
+    def __init__(self, answer: str) -> None:
+        """Divides it into sentences and clauses."""
+        self._answer = answer
+        self._sentences = [sentence for _, sentence in sentences(answer)]
+        self._parts = [clause for sentence in self._sentences for clause in clauses(sentence)]
+        self._split = [words(sentence) for sentence in self._sentences]
+        self._subjects = [_subjects(each) for each in (*self._parts, *self._sentences)]
+
+    def denies(self, sentence: str) -> bool:
+        """Whether the answer denies where it speaks of what a sentence denies; anywhere, if it speaks of it nowhere.
+
+        An answer in other words divides its sentences otherwise: what is denied may be one of its own, or one point of
+        a list.
+        """
+        at = _nearest(words(sentence), self._split)
+        about = _about(sentence)
+        subjects = _subjects(about)
+        shared = [len(subjects & each) for each in self._subjects]
+        best = [
+            text for text, count in zip((*self._parts, *self._sentences), shared, strict=True) if count == max(shared)
+        ]
+        if not any(shared):
+            best = [self._answer]
+        best += [] if at is None else [self._sentences[at]]
+        is_free = Words(plain(about)).says_one_of(table()["negation"]["costs"])  # No fee, free of charge.
+        known = list(states(plain(about)))
+        return any(
+            denial(each) is not None or said.may_deny(free=is_free) or any(map(said.says_opposite, known))
+            for each, said in ((each, Words(plain(each))) for each in best)
+        )
+
+    def claims(self, sentence: str, states: Collection[str]) -> bool:
+        """Whether the most similar sentence of the answer denies, and not only that what is so is otherwise: closed,
+        and not open; pending, and not yet approved; free, and no fee (but not: not free).
+        """
+        at = _nearest(words(sentence), self._split)
+        if at is None or (found := denial(self._sentences[at], strict=True)) is None:
+            return False
+        parts = [each for each in clauses(self._sentences[at]) if found[0] in each] or [self._sentences[at]]
+        opposite = any(Words(plain(each)).denies_opposite(state) for each in parts for state in states)
+        loose = Words(plain(sentence)).may_deny(free=True)
+        loosely = bool(loose) and loose.isdisjoint(Words(plain(parts[0])).may_deny(free=True))
+        return not opposite and not loosely and not (states and pattern("not_yet").search(parts[0]))
+
+
+def _about(sentence: str) -> str:
+    """What is near the word with which a sentence denies, in its clause."""
+    clause = next((each for each in clauses(sentence) if denial(each)), sentence)
+    found = denial(clause)
+    if found is None:
+        return clause
+    if pattern("wide").search(clause) and not re.search("[\u0600-\u06ff]", clause):
+        return clause[max(found.start() - _WIDE_NEAR, 0) : found.end() + _WIDE_NEAR]
+    return " ".join(
+        [*clause[: found.start()].split()[-_WORDS_NEAR:], *clause[found.start() :].split()[: _WORDS_NEAR + 1]]
+    )
+
+
+def _subjects(text: str) -> set[str]:
+    """What a clause speaks of: the beginnings of its longer words, pairs of characters in scripts without spaces."""
+    found = set[str]()
+    previous = ""
+    for word in words(text):
+        if word >= "\u2e80":
+            found |= {previous + word} if previous else set()
+        elif len(word) > _PART - 1 and word not in folded("negation", "words"):
+            word = _ARTICLE.sub("", word) if word[0] >= "\u0600" else word
+            found.add(word[: _PART + 1])
+        previous = word if word >= "\u2e80" else ""
+    return found
+
+
+def _nearest(sentence: Collection[str], others: Sequence[Collection[str]]) -> int | None:
     """The index of the sentence with most words in common, if they share a fourth of theirs."""
     shares = [2 * len(set(sentence) & set(other)) / (len(sentence) + len(other) or 1) for other in others]
     best = max(range(len(shares)), key=shares.__getitem__, default=None)

@@ -12,10 +12,9 @@ from agent_eval_scoring.criteria.facts._dates import dates, times
 from agent_eval_scoring.criteria.facts._fact import NUMBERS, Fact
 from agent_eval_scoring.criteria.facts._implied import implied
 from agent_eval_scoring.criteria.facts._numbers import digits, written
-from agent_eval_scoring.criteria.facts._phrases import Words, clauses, denial, names, nearest, sentences, states
+from agent_eval_scoring.criteria.facts._phrases import Denials, Words, clauses, denial, names, sentences, states
 from agent_eval_scoring.criteria.facts._tokens import addresses, codes, quotes
 from agent_eval_scoring.criteria.facts._words import pattern, plain
-from agent_eval_scoring.criteria.tokenize import words
 
 _BEFORE = 12
 MOST_FACTS = 2_000
@@ -95,7 +94,10 @@ def compare(
     expected = facts_of(reference, names=names, states=states)
     known = _Index(reference, expected)
     in_parts = known.in_other_parts(index)
+    denied = [(at, at + len(clause)) for at, clause in _denying_clauses(reference)] if negation else []
     for fact in _distinct(expected):
+        if fact.kind == "state" and said.says_opposite(fact) and any(low <= fact.start < high for low, high in denied):
+            continue  # Not open, and closed: the denial is looked for.
         by_words = fact.kind in {"quote", "name", "state"}
         is_there = said.has(fact) if by_words else index.has(fact) or _key(fact) in in_parts
         others = set[str]() if is_there else _otherwise(fact, index, said, (reference, answer), states=states)
@@ -211,26 +213,35 @@ def _goes_down(text: str, fact: Fact) -> bool:
     """Whether the sentence of a fact says that something goes down by it, and not to it."""
     if pattern("reached").search(text[max(fact.start - _BEFORE, 0) : fact.start]):
         return False
+    if pattern("down_by").search(text[max(fact.start - _BEFORE, 0) : fact.start]):
+        return True
     own = (said for start, said in sentences(text) if start <= fact.start < start + len(said))
     return any("down" in each.values for sentence in own for each in facts_of(sentence, states=True))
 
 
+def _denying_clauses(text: str) -> Iterator[tuple[int, str]]:
+    for start, sentence in sentences(text):
+        at = 0
+        for clause in clauses(sentence):
+            at = sentence.index(clause, at)
+            if denial(clause) is not None:
+                yield start + at, clause
+            at += len(clause)
+
+
 def _denials(reference: str, answer: str) -> Iterator[tuple[Fact, bool]]:
-    """Of each sentence that denies: whether the most similar one of the answer does; the whole answer, if none is
-    similar. If no sentence denies: those of which the most similar sentence of the answer denies.
+    """Of each sentence that denies: whether the answer does where it speaks of the same. If no sentence denies: those
+    of which the most similar sentence of the answer denies.
     """
-    texts = [sentence for _, sentence in sentences(answer)]
-    parts = [clause for sentence in texts for clause in clauses(sentence)]
-    split, split_parts = ([words(each) for each in either] for either in (texts, parts))
     own = [(start, sentence, denial(sentence)) for start, sentence in sentences(reference)]
+    said = Denials(answer)
     any_denies = any(denies for *_, denies in own)
+    known = [fact for fact in facts_of(reference, states=True) if fact.kind == "state"]
+    states_of = {value for fact in known for value in fact.values}
     for start, sentence, denies in own:
-        at = nearest(words(sentence), split)
+        if denies and any(fact.start <= start + denies.start() < fact.end for fact in known):
+            continue  # It is a part of a state: 未払い.
         if denies:
-            said = [answer if at is None else texts[at]]
-            # An answer in other words divides its sentences otherwise: what is denied may be one of its own.
-            clause = next(each for each in clauses(sentence) if denial(each))
-            said += [] if (part := nearest(words(clause), split_parts)) is None else [parts[part]]
-            yield _denial(start, sentence, "not"), any(denial(each) or Words(plain(each)).denies for each in said)
-        elif not any_denies and at is not None and denial(texts[at], strict=True) is not None:
+            yield _denial(start, sentence, "not"), said.denies(sentence)
+        elif not any_denies and said.claims(sentence, states_of):
             yield _denial(start, sentence, "claimed"), False

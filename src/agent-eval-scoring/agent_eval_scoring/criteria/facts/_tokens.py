@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from agent_eval_scoring.criteria.facts._fact import Fact
 from agent_eval_scoring.criteria.facts._numbers import is_quantity
-from agent_eval_scoring.criteria.facts._words import months, pattern
+from agent_eval_scoring.criteria.facts._words import months, pattern, units
 
 _LOCAL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._%+-"
 """Characters before the @ of an e-mail address."""
@@ -33,19 +33,27 @@ def codes(text: str) -> Iterator[Fact]:
     for match in pattern("compact").finditer(text):
         value = "".join(character for character in match[0] if character.isalnum() or character == "+").lower()
         if sum(map(str.isdigit, value)) >= 8:
-            yield Fact.within("code", text, match.span(), {value})
+            values = {value}
+            if not match[0][0].isalpha():  # A number from abroad is known by what follows the country's digits, too.
+                values |= {value[1 + digits :].lstrip("0") for digits in (1, 2, 3) if value[0] == "+"}
+                values.add(value.lstrip("+0"))
+            yield Fact.within("code", text, match.span(), values)
     for match in pattern("versioned").finditer(text):  # As a number, 2.10 were 2.1.
         yield Fact.within("code", text, match.span(), {match[1]})
     for match in pattern("token").finditer(text):
         token = match[0]
-        if len(token) <= _LONGEST and _is_code(token):
+        label = pattern("labelled").match(token)
+        if label and len(token) <= _LONGEST and _is_code(token):
+            start = match.start() + label.end()
+            yield Fact.within("code", text, (start, match.end()), {token[label.end() :].lower()})
+        elif len(token) <= _LONGEST and _is_code(token):
             is_version = token[0] in "vV" and token[1:2].isdigit() and "." in token
             yield Fact.within("code", text, match.span(), {token[is_version:].lower()})
 
 
 def _is_code(token: str) -> bool:
     count = sum(map(str.isdigit, token))
-    if not count or pattern("no_code").fullmatch(token):
+    if not count or pattern("no_code").fullmatch(token) or token in units():
         return False
     if not any(map(str.isalpha, token)):
         return ("-" in token and count >= 6) or pattern("version").fullmatch(token) is not None

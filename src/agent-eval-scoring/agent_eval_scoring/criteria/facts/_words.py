@@ -152,7 +152,7 @@ def unit_pattern() -> re.Pattern[str]:
     for name in sorted(units(), key=len, reverse=True):
         is_word = name[-1].isalpha() and name[-1] < "\u2e80"
         (signs if not is_word else long if len(name) >= 4 else short).append(re.escape(name))
-    words = f"(?:(?i:{'|'.join(long)})|{'|'.join(short)})(?:ًا|اً)?(?!{table('patterns')['letter']}|[²³])"
+    words = f"(?:(?i:{'|'.join(long)})|{'|'.join(short)})(?:ًا|اً)?(?!{table('patterns')['letter']}|[²³0-9])"
     return re.compile(f"[ -]?(?:{words}|{'|'.join(signs)})")
 
 
