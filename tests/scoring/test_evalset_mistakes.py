@@ -15,6 +15,7 @@ MESSAGE = {"parts": [{"text": "Hi"}]}
 TURN = {"user_content": MESSAGE, "final_response": MESSAGE}
 CASE = {"eval_id": "a", "conversation": [TURN]}
 SET = {"eval_set_id": "s", "eval_cases": [CASE]}
+RUBRIC = {"rubric_id": "kind", "rubric_content": {"text_property": "It is kind."}}
 MANIFEST = 'agent_directory: "app"\n'
 PROMPT = "custom_metrics:\n  - name: tone\n    prompt_template: 'Rate {response}.'\n"
 METRIC = "metrics_to_run: [tone]\n"
@@ -22,6 +23,10 @@ METRIC = "metrics_to_run: [tone]\n"
 
 def of_set(cases: Any) -> dict[str, Any]:
     return {"a.test.json": {"eval_set_id": "s", "eval_cases": cases}}
+
+
+def scored(options: Any) -> dict[str, Any]:
+    return {"criteria": {"tool_trajectory_avg_score": options}}
 
 
 def of_cli(config: str | None, case: Any = None) -> dict[str, Any]:
@@ -76,6 +81,38 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
         "4:14: warning [wrong-type] The threshold of `response_match_score` is `true`",
         "Write the number that you mean, e.g. 0.8.",
     ),
+    "a rubric without a type": (
+        {
+            "a.test.json": {"eval_set_id": "s", "eval_cases": [{**CASE, "rubrics": [RUBRIC]}]},
+            "test_config.json": {"criteria": {"rubric_based_tool_use_quality_v1": 1}},
+        },
+        "25:1: error [no-rubrics] `rubric_based_tool_use_quality_v1` (`test_config.json`) has no rubric: `kind` has no",
+        'Write "type": "TOOL_USE_QUALITY" in it.',
+    ),
+    "a word that is none of a few": (
+        {"a.test.json": SET, "test_config.json": scored({"threshold": 1, "args_match": "subsett"})},
+        "5:15: error [invalid-value] `args_match` should be 'exact' or 'subset', not \"subsett\".",
+        "Did you mean `subset`?",
+    ),
+    "a placeholder that is none": (
+        {
+            "a.test.json": SET,
+            "test_config.json": {"criteria": {"judge_prompt": {"threshold": 1, "prompt_template": "Rate {answer}."}}},
+        },
+        "5:20: error [invalid-value] `prompt_template` must contain {response} or {agent_data}, and has {answer}",
+        "Placeholders are {prompt}, {response}, {reference} and {agent_data}.",
+    ),
+    "a custom metric with the name of one of ADK": (
+        {
+            "a.test.json": SET,
+            "test_config.json": {
+                "custom_metrics": {"response_match_score": {"code_config": {"name": "a.b"}}},
+                "criteria": {"response_match_score": 1},
+            },
+        },
+        "3:1: error [custom-metric-name-taken] `custom_metrics` defines `response_match_score`",
+        "Rename it, because its scores would be mistaken for those of ADK's metric.",
+    ),
     "an empty config in YAML": (
         {"evals/a.test.json": SET, "evals/eval_config.yaml": ""},
         "evals/eval_config.yaml\n  warning [config-misnamed] The file is not read: ADK's eval files have a config in",
@@ -108,7 +145,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "agents-cli: no votes": (
         of_cli(METRIC + PROMPT + "    judge_model_sampling_count: 0\n"),
-        "5:33: error [invalid-value] `judge_model_sampling_count` should be greater than or equal to 1.",
+        "5:33: error [invalid-value] `judge_model_sampling_count` should be greater than or equal to 1, not 0.",
         "Correct the value, or remove the key to use its default.",
     ),
     "agents-cli: a function of another name": (

@@ -116,7 +116,11 @@ class _Parser(argparse.ArgumentParser):
             action = self._option_string_actions[value[1]]
             name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
             message = f"{value[1]} needs a value: `{value[1]} {name}`"
-        if required:
+        if formats := next(
+            (action for action in self._actions if isinstance(action, argparse._SubParsersAction)), None
+        ):
+            message = message.replace("required: FORMAT", f"required: FORMAT, one of {', '.join(formats.choices)}")
+        if required or (self.usage is None and self.format_usage().count("\n") > 2):
             words = [f"{action.option_strings[-1]} {action.metavar}" for action in required]
             words += [str(action.metavar) for action in self._actions if not action.option_strings]
             self.usage = f"{self.prog} {' '.join(words)} [options]     (options: {self.prog} --help)"

@@ -96,11 +96,6 @@ class RecordedAgent:
                 hint=error.hint,
             ) from error
 
-    def _offers(self) -> str:
-        """The cases of the recording, by their eval ids."""
-        ids = dict.fromkeys(f"`{name}`" for eval_set, name, _ in self._index if eval_set is not None or self._eval_set)
-        return f"It has {listed([*ids], 5)}: select one of these, or correct the id." if ids else ""
-
     async def open(self, request: SessionRequest) -> Session:
         """Finds the recording of one run.
 
@@ -118,11 +113,9 @@ class RecordedAgent:
         if position is None:
             # Without the case, which reports name beside it: then those without an answer have one cause.
             what = "case with this id" if self._eval_set else f"run {request.run + 1} of this case"
-            raise AgentFailure(
-                f"The recording {self._source} has no {what}",
-                kind=FailureKind.NO_ANSWER,
-                hint=f"{self._offers()} {_AGAIN}",
-            )
+            ids = dict.fromkeys(f"`{name}`" for of, name, _ in self._index if of is not None or self._eval_set)
+            hint = f"It has {listed([*ids], 5)}: select one of these, or correct the id. {_AGAIN}" if ids else _AGAIN
+            raise AgentFailure(f"The recording {self._source} has no {what}", kind=FailureKind.NO_ANSWER, hint=hint)
         assert self._spool is not None
         offset, length = position
         self._spool.seek(offset)
@@ -364,21 +357,12 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     wrong = "is not a regular file" if source and path.exists() else "does not exist"
     name = f"`{source}`" if source != source.strip() else source or "(nothing)"
     wrong = f"holds no {RECORDINGS} and no traces" if source and path.is_dir() else wrong
-    return Problem(
-        code="recording-not-found",
-        message=f"{origin} names the recording {name}, which {wrong}",
-        hint=_hint_for(source, root),
-    )
-
-
-def _hint_for(source: str, root: Path) -> str:
-    """What to write instead of a recording that does not exist: the file that was probably meant."""
     stripped = source.strip()
-    if stripped and stripped != source and (root / stripped).exists():
-        return f"Write `recorded:{stripped}`, without spaces."
-    if not stripped or (root / stripped).exists() or (close := nearby_file(root / stripped, 0.75)) is None:
-        return _HINT
-    return f"Did you mean `recorded:{Path(stripped).with_name(close).as_posix()}`?"
+    near = nearby_file(root / stripped, 0.75) if stripped and not (root / stripped).exists() else None
+    meant = stripped if (root / stripped).is_file() else near and Path(stripped).with_name(near).as_posix()
+    hint = f"Did you mean `recorded:{meant}`?" if meant else _HINT
+    message = f"{origin} names the recording {name}, which {wrong}"
+    return Problem(code="recording-not-found", message=message, hint=hint)
 
 
 DRIVER = Driver(
@@ -391,8 +375,6 @@ DRIVER = Driver(
     check=lambda source, root, files, runs: check_recording(source, root / source, files, runs),
 )
 
-
-"""The name of a run's recordings in its output directory."""
 
 Key = tuple[str | None, str, int | None]
 """Eval set id, eval id, run. The recordings of an eval set answer every set and every run: both are None. A case id is

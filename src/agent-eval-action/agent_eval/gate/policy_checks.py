@@ -147,7 +147,8 @@ class _Findings:
         near = nearby(entry.metric or "", [*configured, *INFORMATIONAL_METRICS, PASS_METRIC], count=1)
         hint = f"Did you mean `{near[0]}`?" if near else f"They have: {', '.join(configured) or 'none'}."
         holds = "that this [[policy]] holds for " if entry.line is not None else ""  # None: it is a `--threshold`.
-        message = f"No case {holds}has a metric `{entry.metric}`."
+        of_flag = " of `--threshold`" if entry.line is None else ""
+        message = f"No case {holds}has the metric `{entry.metric}`{of_flag}."
         self.error("policy-matches-nothing", message, hint, entry.line)
 
     def _share(self, policy: Policy, cases: Sequence[KnownCase]) -> None:

@@ -199,13 +199,15 @@ def placed(problems: Iterable[Problem], root: Path) -> list[Problem]:
     The check knows criteria but no files, and only what is wrong is worth reading a file again.
     """
     from agent_eval_scoring.evalset.json import read_document
+    from agent_eval_scoring.simulation import PURPOSE
 
     found = []
     for problem in problems:
         if problem.file is not None and problem.path is not None:
             document, _ = read_document(root / problem.file, problem.file, lenient=True)
             if document is not None:
-                path = ("criteria", problem.path, "judge_model_options", "judge_model")
+                of_criterion = ("criteria", problem.path, "judge_model_options", "judge_model")
+                path = ("user_simulator_config", "model") if problem.path == PURPOSE else of_criterion
                 at = document.error(problem.code, problem.message, path=path)
                 problem = dataclasses.replace(problem, line=at.line, column=at.column)
         found.append(dataclasses.replace(problem, path=None))

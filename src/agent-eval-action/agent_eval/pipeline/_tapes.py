@@ -286,11 +286,12 @@ def tape_problems(root: Path, suite: Suite) -> list[Problem]:
 
     problems: list[Problem] = []
     for stored in stored_tapes(root, suite):
-        try:
-            read_tape(stored.path, absolute(root))
-        except InvalidTape as invalid:
-            problems += invalid.problems
-        if stored.case_id is None:
+        if stored.case_id is not None:
+            try:
+                read_tape(stored.path, absolute(root))
+            except InvalidTape as invalid:
+                problems += invalid.problems
+        else:
             problems.append(
                 Problem(
                     severity=Severity.WARNING,

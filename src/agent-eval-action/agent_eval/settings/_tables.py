@@ -6,6 +6,7 @@ understood is therefore an error with its line, and all errors are collected.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,7 +64,11 @@ class TableReader:
         except ValueError as error:
             one = isinstance(error, ExpectedError) and not isinstance(value, list | dict)
             but = f", not {_shown(value)}" if one else ""
-            self.error(f"`{at[-1]}`{where} {error}{but}.", at, self.hints.get(str(at[-1])))
+            hint = self.hints.get(str(at[-1]))
+            example = re.search(r'must be (?:("\w+") or|(true) or false|a number of (second)s)', str(error))
+            if hint is None and example is not None:
+                hint = f"Write e.g. `{at[-1]} = {example[1] or example[2] or 60}`."
+            self.error(f"`{at[-1]}`{where} {error}{but}.", at, hint)
             return None
 
     def table(self, table: Mapping[str, Any], fields: Fields, title: str, at: KeyPath) -> dict[str, Any] | None:

@@ -79,7 +79,7 @@ def read_settings(
                 Problem(
                     code="setting-invalid",
                     message=f"{source}: {shown}{error}.",
-                    hint=setting.help,
+                    hint=f"`{setting.input}`: {setting.help}",
                     file=CONFIG_FILE if from_file else None,
                     line=in_file.lines.get((setting.input,)) if from_file else None,
                 )

@@ -17,7 +17,7 @@ from agent_eval.settings.parsers import words
 from agent_eval.settings.settings import BY_INPUT
 from agent_eval_agents.driver import ServerSpec
 from agent_eval_agents.tape_rules import ToolRule, VolatileRule
-from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, capped
+from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, capped, docs_page
 from agent_eval_scoring.core.text import shorten
 from agent_eval_scoring.core.toml_lines import Path as KeyPath
 from agent_eval_scoring.core.toml_lines import TomlError, lines_of, read_toml
@@ -85,7 +85,10 @@ def read_settings_file(text: str) -> FileSettings:
             continue
         if name not in BY_INPUT:
             near = nearest(name) if len(problems) < MAX_PROBLEMS else None  # The search takes a millisecond.
-            problems.append(unknown(name, f"`{name}`", near, CONFIG_FILE, line))
+            found = unknown(name, f"`{name}`", near, CONFIG_FILE, line)
+            if isinstance(value, dict) and not BY_INPUT.keys().isdisjoint(value):
+                found = replace(found, hint=f"Settings are keys at the top of the file: delete the line [{name}].")
+            problems.append(found)
         elif not BY_INPUT[name].in_file:
             problems.append(_not_in_file(name, line))
         elif isinstance(value, list) and BY_INPUT[name].parse is words and all(isinstance(item, str) for item in value):
@@ -146,9 +149,15 @@ def unreadable(why: str, line: int | None = None, column: int | None = None) -> 
     )
 
 
+_LIMITS = ("threshold", "thresholds", "criteria", "metrics")
+_AS_TABLES = {name: f"[[{name}]]" for name in ("policy", "quarantine", "tool", "volatile")}
+
+
 def nearest(name: str) -> str | None:
     """The most similar name of a setting or table, or None."""
     names = [*BY_INPUT, *OTHER_KEYS]
+    if singular := next((each for each in OTHER_KEYS if name in (f"{each}s", f"{each[:-1]}ies")), None):
+        return singular
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.7)), None)
 
 
@@ -178,12 +187,17 @@ FORMER: Mapping[str, str] = {
 
 def unknown(name: str, what: str, near: str | None, file: str | None, line: int | None) -> Problem:
     """The problem of a setting that doesn't exist."""
-    tables = "[agents], [servers.NAME], [[tool]], [[volatile]], [prices], [[policy]] and [[quarantine]]"
-    names = f"Known settings: {', '.join(BY_INPUT)}, and the tables {tables}."
+    hint = f"All settings and tables: {docs_page('configuration')}."
+    if name in _LIMITS:
+        hint = 'Thresholds are set per metric: in test_config.json, {"criteria": {"response_match_score": 0.8}}.'
+    elif name in FORMER:
+        hint = f"Use {FORMER[name]}."
+    elif near is not None:
+        hint = f"Did you mean `{_AS_TABLES.get(near, near)}`?"
     return Problem(
         code="setting-unknown",
         message=f"There is no setting for {what}.",
-        hint=f"Use {FORMER[name]}." if name in FORMER else f"Did you mean `{near}`?" if near else names,
+        hint=hint,
         file=file,
         line=line,
     )
@@ -218,7 +232,7 @@ def _invalid(what: str, message: str, line: int | None, name: str = "") -> Probl
     return Problem(
         code="setting-invalid",
         message=f"{what} {message}".rstrip() + ".",
-        hint=BY_INPUT[name].help if name in BY_INPUT else None,
+        hint=f"`{name}`: {BY_INPUT[name].help}" if name in BY_INPUT else None,
         file=CONFIG_FILE,
         line=line,
     )

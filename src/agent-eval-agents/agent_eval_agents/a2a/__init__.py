@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from agent_eval_agents.driver import AgentSpec, Driver
@@ -10,6 +11,7 @@ from agent_eval_scoring.core.problem import Problem, Severity
 
 A2A = "a2a:"
 """Begins the name of an agent behind A2A: `a2a:URL`."""
+_CARD = re.compile(r"/\.well-known/agent(?:-card)?\.json/?$")
 
 
 def _create(spec: AgentSpec) -> Agent:
@@ -26,6 +28,9 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
         why = "" if not parse_url(source).fragment else "it has a fragment (#...)"
     except ValueError as error:
         why = str(error)
+    if not why and (card := _CARD.search(source)) is not None:
+        message = f"{origin} names an agent card, but `a2a:` takes the address above it."
+        return Problem(code="remote-agent-url", message=message, hint=f"Write `a2a:{source[: card.start()]}`.")
     if not why:
         return None
     return Problem(

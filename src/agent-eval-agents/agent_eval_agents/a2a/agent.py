@@ -140,8 +140,9 @@ class A2aAgent:
         try:
             card = read_card(reply.json, self._url)
         except BadCard as error:
+            is_html = reply.json is None and reply.text.lstrip().startswith("<")
             raise failures.refused(
-                f"The agent at {url}{path} can't be used: {error}.",
+                f"The agent at {url}{path} can't be used: {'it answers with HTML' if is_html else error}.",
                 f"Name the URL above an agent card. ADK's REST interface is `adk:`. {docs_page('remote-agents')}",
             ) from None
         if self.client.has_headers and origin_of(card.url) != self._url.origin:

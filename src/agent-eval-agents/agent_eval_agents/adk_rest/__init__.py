@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from agent_eval_scoring.core.problem import Problem, Severity
 from agent_eval_scoring.evalset.models import LoadedFile
 
 PREFIX = "adk:"
+_OF_SERVER = re.compile(r"(/(?:list-apps|run|run_sse|docs|dev-ui|openapi\.json))/?(?=#|$)")
+"""Paths of a server below the address that `adk:` takes."""
 
 
 def _create(spec: AgentSpec) -> Agent:
@@ -33,6 +36,9 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
             message=f"{origin} names an agent behind ADK's REST interface, but its address can't be used: {error}.",
             hint="Write `adk:http://HOST:PORT`, with a prefix and `#APP` if the server needs them.",
         )
+    if (path := _OF_SERVER.search(source)) is not None:
+        message = f"{origin} names `{path[1]}` of ADK's REST interface, but `adk:` takes the address of the server."
+        return Problem(code="remote-agent-url", message=message, hint=f"Write `adk:{source[: path.start()]}`.")
     return None
 
 

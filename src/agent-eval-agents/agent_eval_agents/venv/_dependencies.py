@@ -7,8 +7,9 @@ import enum
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,10 @@ class Dependencies:
     def directory(self) -> Path | None:
         """The directory of the file, which is the project's."""
         return None if self.file is None else self.file.parent
+
+    def places(self, root: Path) -> Callable[[str], str]:
+        """A function that says where a requirement is, ` (FILE:LINE)`; "" if it is none of the agent's own."""
+        return partial(_place_of, self, root)
 
     @property
     def locked(self) -> bool:
@@ -187,8 +192,9 @@ def check_adk(dependencies: Dependencies, root: Path) -> None:
     for where, line in _requirements_of(dependencies, file, root):
         requirement = _ADK.match(line)
         if requirement and any(_too_old(*clause) for clause in _SPECIFIER.findall(requirement[1])):
+            file_name = _below(root, str(where))
             raise EnvironmentFailure(
-                f"{where} requires {line.strip()}, but agent-eval needs google-adk {MINIMUM_ADK} or newer",
+                f"{file_name} requires {line.strip()}, but agent-eval needs google-adk {MINIMUM_ADK} or newer",
                 hint=f"Allow google-adk {MINIMUM_ADK} or newer there, or set other requirements with "
                 "`agent-requirements`, or an interpreter with `agent-python`.",
             )
@@ -206,7 +212,7 @@ def requested(dependencies: Dependencies, root: Path) -> list[str]:
     return ["-r", str(file), *[f"google-adk>={MINIMUM_ADK}"] * is_named]
 
 
-def place_of(dependencies: Dependencies, root: Path, requirement: str) -> str:
+def _place_of(dependencies: Dependencies, root: Path, requirement: str) -> str:
     """Where a requirement is, ` (FILE:LINE)` relative to the root; "" if it is none of the agent's own."""
     name = _name_in(requirement)
     for file in () if dependencies.file is None else _included(dependencies.file):

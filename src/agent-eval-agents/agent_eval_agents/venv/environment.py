@@ -22,7 +22,6 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from agent_eval_agents.protocol import EnvironmentFailure, Owner
@@ -34,8 +33,6 @@ from agent_eval_agents.venv._dependencies import (
     copied_sources,
     dependencies_of,
     fingerprint,
-    named_below,
-    place_of,
     requested,
     uses_in_place,
 )
@@ -198,8 +195,7 @@ async def ensure_environment(
     if request.python is not None:
         return await named_interpreter(request, sandbox, masker)
     dependencies = dependencies_of(request.start, request.root, request.requirements)
-    with named_below(request.root):
-        check_adk(dependencies, request.root)
+    check_adk(dependencies, request.root)
     _check_reach(dependencies, sandbox.user, cache_dir)
     program, version = find_uv(sandbox, cache_dir / "tools")
     place = _place(cache_dir / "envs", request, dependencies, version)
@@ -407,11 +403,7 @@ async def _install(place: Place, dependencies: Dependencies, installer: Installe
         )
     else:
         await installer.uv(["venv", "--no-project", "--python", dependencies.python, str(place.venv)], cwd=cwd)
-        await installer.uv(
-            [*pip, *fresh, *requested(dependencies, root)],
-            cwd=cwd,
-            place_of=partial(place_of, dependencies, root),
-        )
+        await installer.uv([*pip, *fresh, *requested(dependencies, root)], cwd=cwd, place_of=dependencies.places(root))
     if account is None:  # Another user can't build in the checkout.
         for source in local:
             shutil.rmtree(source / place.build, ignore_errors=True)

@@ -107,6 +107,11 @@ def apply(file: EditedFile, edits: Edits) -> dict[str, Any]:
         EditError: A number does not exist in the case.
     """
     case = dict(file.case)
+    cases = (file.value.get(CASES) if isinstance(file.value, dict) else None) or ()
+    ids = [str(other.get(spelled(other, "eval_id"))) for other in cases if isinstance(other, dict)]
+    if edits.eval_id in [*ids[: file.index], *ids[file.index + 1 :]]:
+        message = f"`--rename`: the file has another case `{short_name(edits.eval_id)}`. Nothing was written."
+        raise file.edit_problem("duplicate-eval-id", message, "Choose another id.")
     if edits.eval_id is not None:
         case[spelled(case, "eval_id")] = edits.eval_id
     numbers = {*edits.messages, *edits.answers, *edits.turns}

@@ -77,25 +77,29 @@ def _edits(arguments: argparse.Namespace) -> Edits | None:
     return Edits(
         messages={_number(number): text for number, text in arguments.message},
         answers={_number(number): text for number, text in arguments.answer},
-        args={_place(place): _object(text) for place, text in arguments.args},
+        args={_place(place, "--args"): _object(text) for place, text in arguments.args},
         turns=frozenset(map(_number, arguments.drop_turn)),
-        calls=frozenset(map(_place, arguments.drop_call)),
+        calls=frozenset(_place(place, "--drop-call") for place in arguments.drop_call),
         eval_id=arguments.rename,
     )
 
 
 def _number(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 100_000:
-        raise ValueError(f"{text!r} is not the number of a turn; the first turn is 1")
+        raise ValueError(f"{text!r} is not the number of a turn; the first turn is 1, as in --drop-turn 1")
     return int(text)
 
 
-def _place(text: str) -> tuple[int, int]:
+def _place(text: str, flag: str) -> tuple[int, int]:
     turn, _, place = text.rpartition(".")
     try:
         return _number(turn), _number(place)
     except ValueError:
-        raise ValueError(f"{text!r} is not TURN.NUMBER, e.g. 2.1 for the first one of the second turn") from None
+        example = "2.1 for the first call of the second turn"
+        raise ValueError(f"{flag} names a call as TURN.NUMBER, e.g. {example}, not {text!r}") from None
+
+
+_ARGS = """--args takes a JSON object, e.g. --args 1.1 '{"city": "Bern"}'"""
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -103,9 +107,9 @@ def _object(text: str) -> dict[str, Any]:
         value = json.loads(text)
         json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"--args takes a JSON object: {error}") from None
+        raise ValueError(f"{_ARGS}: {error}") from None
     if not isinstance(value, dict):
-        raise ValueError("--args takes a JSON object")
+        raise ValueError(f"{_ARGS}, not {text[:40]}")
     return value
 
 

@@ -205,6 +205,9 @@ def _write(text: str, new: Path) -> list[Problem]:
         write_text(new, text)
     except OSError as error:
         message, hint = f"The file can't be written: {error.strerror}.", "Check the directory's permissions."
+        if blocking := [folder.as_posix() for folder in new.parents if folder.exists() and not folder.is_dir()]:
+            message = f"The file can't be written: `{blocking[0]}` is a file, not a directory."
+            hint = f"Name a path in a directory, e.g. `evals/{new.name}`."
         return [Problem(code="unwritable-file", message=message, hint=hint, file=new.as_posix())]
     return []
 

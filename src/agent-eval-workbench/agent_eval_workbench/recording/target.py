@@ -176,7 +176,8 @@ def open_target(root: Path, file: str, eval_id: str = "", *, replace: bool = Fal
     _check_writable(path, name)
     if not path.exists():
         if replace:
-            raise error(_ID, f"`{name}` does not exist, so there is no case to replace.", file=name)
+            hint = "Leave out `--replace` to make the file, or name a file that has the case."
+            raise error(_ID, f"`{name}` does not exist, so there is no case to replace.", hint, file=name)
         set_id, notices = new_set_id(path, root)
         return Target(path=path, name=name, set_id=set_id, eval_id=eval_id, notices=tuple(notices))
     text, parsed = _read(path, name)

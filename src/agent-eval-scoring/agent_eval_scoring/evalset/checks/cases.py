@@ -248,7 +248,19 @@ def _effective_rubrics(
     only_last = spec.name == "rubric_based_multi_turn_trajectory_quality_v1"
     if only_last and scopes[-1][0] not in bare:
         bare = []
-    if not shared and (bare or case.conversation_scenario is not None):
+    other = [(scope, number, rubric) for scope, rubrics in scopes for number, rubric in enumerate(rubrics)]
+    if any(rubric.type == spec.rubric_type for _, _, rubric in other):
+        other = []
+    if not shared and (bare or case.conversation_scenario is not None) and other:
+        scope, number, rubric = other[0]
+        what = f"the type `{rubric.type}`" if rubric.type else "no `type`"
+        yield file.error(
+            "no-rubrics",
+            f"`{spec.name}` ({where}) has no rubric: `{rubric.rubric_id}` has {what}, so it is not used.",
+            (*scope, "rubrics", number),
+            f'Write "type": "{spec.rubric_type}" in it.',
+        )
+    elif not shared and (bare or case.conversation_scenario is not None):
         yield file.error(
             "no-rubrics",
             f"`{criterion.name}` ({where}) has no rubric for {'this turn' if bare else 'this scenario'}.",

@@ -169,9 +169,9 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
     reasons_found = [
         *(["The directory is empty: check the repository out first (`actions/checkout`)."] if entries <= skip else []),
         *(f"`{name_of(file, root)}` is YAML: write it as JSON." for file in sorted(root.glob("*/*.evalset.y*ml"))[:1]),
-        *(f"`exclude` skips `{file.name}`." for file in skipped[:1]),
+        *(f"`exclude` skips `{file.name}`: narrow or remove its pattern." for file in skipped[:1]),
         *(f"Start agent-eval in {top}, which has `{file.name}`." for file in elsewhere[:1]),
-        *reasons(root, [path for path in paths if path.is_dir()], skip),
+        *(() if skipped else reasons(root, [path for path in paths if path.is_dir()], skip)),
     ]
     hints = reasons_found or [
         "Eval files are named `*.test.json` or `*.evalset.json`, and must not be ignored by git. To run a file with "
@@ -207,10 +207,13 @@ def _resolve(
     return []
 
 
+_RELATIVE = "Paths are relative to the current directory, in a workflow to the repository."
+
+
 def _missing(root: Path, selector: Selector, before: Sequence[Path]) -> Problem:
     path = absolute(root / selector.path)
     has_id = re.compile(re.escape(f'"{selector.path}"'.encode()))
-    shown, hint = selector.path, f"Paths are relative to {root}."
+    shown, hint = selector.path, ""
     if "://" in selector.path or selector.path in ("gs", "s3", "http", "https"):
         hint = "Only local files are read; download it first."
         shown = ":".join([selector.path, *selector.ids[:1]])
@@ -226,6 +229,10 @@ def _missing(root: Path, selector: Selector, before: Sequence[Path]) -> Problem:
             hint = f"Did you mean {' or '.join(f'`{sibling}`' for sibling in siblings)}?"
     elif same := [file.name for file in discover(root).files if file.path.name == path.name]:
         hint = f"Did you mean `{same[0]}`?"
+    if not hint:
+        parents = (name_of(file.path.parent, root) for file in discover(root).files)
+        folders = dict.fromkeys("the root" if name == "." else f"`{name}`" for name in parents)
+        hint = f"Eval files are in {listed([*folders], 3)}. Without a path, all run." if folders else _RELATIVE
     return Problem(code="path-not-found", message=f"`{shown}` does not exist.", hint=hint)
 
 

@@ -258,7 +258,9 @@ PROMPT_VALUES = ("prompt", "response", "reference", "agent_data", "context")
 
 def _template(value: str) -> str:
     if "{response}" not in value and "{agent_data}" not in value:
-        raise ValueError("must contain {response} or {agent_data}: the judge would not see the answer")
+        others = [name for name in re.findall(r"\{(\w+)\}", value) if name not in PROMPT_VALUES]
+        has = f", and has {{{others[0]}}}" if others else ""
+        raise ValueError(f"must contain {{response}} or {{agent_data}}{has}: the judge would not see the answer")
     return value
 
 

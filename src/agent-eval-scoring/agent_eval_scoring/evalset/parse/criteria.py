@@ -112,7 +112,7 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
     """The problem of a metric's name, or None."""
     spec = METRICS.get(metric)
     if metric in custom:
-        return None if spec is None else _name_taken(document, metric, path)
+        return None if spec is None else _name_taken(document, metric, ("custom_metrics", metric))
     if spec is None and is_packaged(metric):
         return None
     if spec is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -115,6 +115,9 @@ class Converted:
         return (*turn, *(renamed[step] for step in rest[2:3] if isinstance(step, str) and step in renamed))
 
 
+_SESSION = '{"app_name": "weather", "user_id": "user", "state": {}}'
+
+
 def read_session(path: Path, name: str) -> tuple[LegacySession | None, list[Problem]]:
     """Reads an initial session file.
 
@@ -123,6 +126,11 @@ def read_session(path: Path, name: str) -> tuple[LegacySession | None, list[Prob
         name: The name of the file in problems.
     """
     document, problems = read_document(path, name)
+    if not path.is_file():
+        hint = f"Name a file with a session, {_SESSION}, as `initial-session`, or leave it out."
+        return None, [
+            replace(problem, message=f"There is no initial session `{name}`.", hint=hint) for problem in problems
+        ]
     if document is None:
         return None, problems
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
@@ -248,8 +249,10 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
             hint = re.sub(r"Write [^\[{]*\[(\{.+)\]\.", r"Write \1.", hint)
         return document.error("wrong-type", f"{label} must be {_EXPECTED[kind]}, not {actual}.", path=path, hint=hint)
     inner = getattr(detail.get("ctx", {}).get("error"), "path", ())
-    message = f"{label} {_expectation(detail)}."
-    hint = _HINTS["prompt_template"] if _last_key(path) == "prompt_template" else _value_hint(detail)
+    value = _value_at(document.value, path)
+    but = f", not {json.dumps(value)[:40]}" if kind in _SCALARS and not isinstance(value, list | dict) else ""
+    message = f"{label} {_expectation(detail)}{but}."
+    hint = _HINTS["prompt_template"] if _last_key(path) == "prompt_template" else _value_hint(detail, value)
     return document.error("invalid-value", message, path=(*path, *inner), hint=hint)
 
 
@@ -265,7 +268,14 @@ def _expectation(detail: ErrorDetails) -> str:
     return f"{text[:1].lower()}{text[1:]}"
 
 
-def _value_hint(detail: ErrorDetails) -> str:
+_SCALARS = {"literal_error", "enum", *(f"{how}_than{equal}" for how in ("greater", "less") for equal in ("", "_equal"))}
+"""Kinds of errors that don't repeat the value."""
+
+
+def _value_hint(detail: ErrorDetails, value: Any) -> str:
+    words = re.findall(r"'([^']+)'", str(detail.get("ctx", {}).get("expected", "")))
+    if close := nearby(str(value), words, 1):
+        return f"Did you mean `{close[0]}`?"
     if "base64" in detail["msg"]:
         return "Encode the bytes as base64."
     if detail["type"] == "too_long":
