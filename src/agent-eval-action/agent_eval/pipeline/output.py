@@ -69,7 +69,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     """
     from agent_eval.runner import case_lines
     from agent_eval_results import write_lines
-    from agent_eval_results.report.renderers import junit_xml, results_pieces, summary_markdown
+    from agent_eval_results.report.renderers import junit_pieces, results_pieces, summary_markdown
     from agent_eval_scoring.evalset.json import write_text
 
     tapes_missing = recorded is not None and recorded.tapes_missing
@@ -95,7 +95,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     with collector_paused():
         # Results first, because the page takes longest: a run that is killed leaves them.
         write_text(files["results-file"], results_pieces(report))
-        write_text(files["junit-file"], junit_xml(view))
+        write_text(files["junit-file"], junit_pieces(view))
         if "report-file" in files and not _write_page(
             page, settings.report, settings.artifact, settings.output, context, view, recorded
         ):

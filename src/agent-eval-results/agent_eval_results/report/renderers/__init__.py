@@ -4,7 +4,7 @@ from agent_eval_results.report.renderers._case_text import RunView, case_text
 from agent_eval_results.report.renderers._comparison_text import comparison_text
 from agent_eval_results.report.renderers._console import console
 from agent_eval_results.report.renderers.annotations import annotation_commands, notice_command, stop_commands
-from agent_eval_results.report.renderers.junit import explanation_lines, junit_xml, score_lines
+from agent_eval_results.report.renderers.junit import explanation_lines, junit_pieces, junit_xml, score_lines
 from agent_eval_results.report.renderers.markdown import (
     comment_markdown,
     environment,
