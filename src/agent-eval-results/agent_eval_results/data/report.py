@@ -279,6 +279,12 @@ class CaseReport(OfSeveralRuns, _ComputingReport):
         return self.is_quarantined and self.reason is not None and self.reason.data.get("result") == status
 
     @property
+    def counts_inner_calls(self) -> bool:
+        """Whether no criterion says that an expected call was only made inside of another one."""
+        why = (line for metric in self.metrics for run in metric.runs for low in run.evidence for line in low.why)
+        return all(line.code != "call-inside" for line in why)
+
+    @property
     def failing_metrics(self) -> list[MetricReport]:
         """The metrics that keep it from passing: below their threshold, or without a score."""
         return [metric for metric in self.metrics if metric.blocking and (metric.failed or metric.lacks_result)]

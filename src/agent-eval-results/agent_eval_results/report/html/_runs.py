@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent_eval_results import CaseReport, CaseStatus, Recording, RunError, RunResult, result_of_run
+from agent_eval_results import CaseReport, Recording, RunError, RunResult, result_of_run
 from agent_eval_results.report.html._packing import number, shown
 from agent_eval_results.report.html._source import CaseDetail, Facts
 from agent_eval_results.report.html._turns import excerpt_turns, turns_of
@@ -14,8 +14,6 @@ from agent_eval_scoring.core.content import text_of
 from agent_eval_scoring.core.invocation import Invocation, tool_calls
 
 Side = Literal["head", "confirm", "base", "base-stored"]
-_STATUSES: Mapping[str, CaseStatus] = {"1": "passed", "0": "failed", "x": "failed"}
-"""By outcome of `CaseHistory.outcomes`."""
 _LINE = 4_000
 _LOG = 20_000
 _SHORTENED = "Shortened: the recordings are not beside the results."
@@ -125,14 +123,12 @@ def base_runs(facts: Facts, case_id: str, *, is_read: bool = True) -> Iterator[P
     )
     for side, recordings in sides:
         recorded = sorted(recordings, key=lambda recording: recording.run)
-        outcomes = facts.base_outcomes(case_id)
-        if len(outcomes) != len(recorded):  # The history keeps the last runs only.
-            outcomes = "?" * len(recorded)
-        for recording, outcome in zip(recorded, outcomes, strict=True):
-            # `outcome` as in `CaseHistory.outcomes`
-            status = _STATUSES.get(outcome, "passed" if recording.error is None else "errored")
-            result = result_of_run(recording, status)
-            runs.append(PageRun(side=side, result=result, recording=recording, scored=outcome != "?"))
+        statuses = facts.base_statuses(case_id)
+        if len(statuses) != len(recorded):  # The history keeps the last runs only.
+            statuses = [None] * len(recorded)
+        for recording, status in zip(recorded, statuses, strict=True):
+            result = result_of_run(recording, status or ("passed" if recording.error is None else "errored"))
+            runs.append(PageRun(side=side, result=result, recording=recording, scored=status is not None))
     yield from sorted(runs, key=lambda run: (run.side == "base-stored", run.result.run))
 
 

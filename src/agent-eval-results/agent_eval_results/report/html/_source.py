@@ -19,6 +19,7 @@ from agent_eval_results import (
     CaseComparison,
     CaseHistory,
     CaseReport,
+    CaseStatus,
     HistoryReport,
     Recording,
     RunReport,
@@ -30,6 +31,9 @@ from agent_eval_results.report.phrases import headline
 from agent_eval_results.report.views import Links, View, view_of
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.models import EvalCase
+
+_STATUSES: Mapping[str, CaseStatus] = {"1": "passed", "0": "failed", "x": "failed"}
+"""By outcome of `CaseHistory.outcomes`."""
 
 
 def _no_recordings(_: str) -> Iterable[Recording]:
@@ -181,15 +185,15 @@ class Facts:
         history = self.report.base_history
         return {case.case_id: case for case in history.cases} if history is not None else {}
 
-    def base_outcomes(self, case_id: str) -> str:
-        """What the runs of the baseline itself were, in the order of their numbers, as `CaseHistory.outcomes`."""
+    def base_statuses(self, case_id: str) -> list[CaseStatus | None]:
+        """What the runs of the baseline itself were, in the order of their numbers; None: not known."""
         history, baseline = self.report.base_history, self.report.baseline
         case = self._base_histories.get(case_id)
         if case is None or history is None or baseline is None:
-            return ""
+            return []
         times = [history.records[int(number)].recorded_at for number in case.records.split()]
         runs = zip(case.outcomes, times, strict=True)
-        return "".join(outcome for outcome, time in runs if time == baseline.recorded_at)
+        return [_STATUSES.get(outcome) for outcome, time in runs if time == baseline.recorded_at]
 
     def history_of(self, case: CaseReport) -> CaseHistory | None:
         """The base branch's history of a case with the same content; None if there is none."""

@@ -119,9 +119,7 @@ def example_of(case: CaseReport, cause: CauseReport | None = None, branch: str =
     if cause is None and (errors or chosen.said.expected_calls is None):
         calls = list(_made(chosen.said))[-_MOST_MADE:]
     else:
-        why = (line for metric in case.metrics for run in metric.runs for low in run.evidence for line in low.why)
-        counts = all(line.code != "call-inside" for line in why)
-        calls = list(_calls(chosen.said, cause, branch, counts=counts))
+        calls = list(_calls(chosen.said, cause, branch, counts=case.counts_inner_calls))
     sides = [*calls, *_answers(chosen, errors), *errors]
     shown, left = _from_first_difference(sides)
     most = _MOST_ROWS if any(remark.summary.startswith(_BY_KEY) for remark in chosen.remarks) else _MOST_REMARKS
