@@ -100,6 +100,16 @@ SITUATIONS: dict[str, Situation] = {
     "none": (NONE, EVALS, {}),
     "another name": (WEATHER, EVALS, {}),
     "another name, by --agent": (WEATHER, EVALS, {"explicit": "bot"}),
+    "the web server of a package that mentions ADK": (
+        {
+            "bot/agent.py": AGENT,
+            "site/web/__init__.py": '"""Serves the ADK agent."""\nfrom site.web.main import app\n',
+            "site/web/main.py": "from bot.agent import root_agent\napp: FastAPI = create(root_agent)\n",
+            "api/agent.py": "# Of ADK, behind A2A.\napp = FastAPI(title='x')\n",
+        },
+        EVALS,
+        {},
+    ),
     "two files": ("one.py group/two.py group/test_three.py", EVALS, {}),
     "two files, one of a name": ("agents/one.py agents/two.py", "evals/a.test.json:two", {}),
     **{

@@ -29,6 +29,7 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _ROOT_AGENT = re.compile(r"\b(root_agent|get_agent_async)\b")
 # Web frameworks use the name `app`, too, so it counts only in files that mention ADK.
 _APP = re.compile(r"^\s*(app\s*(:[^=\n]+)?=|from\s.+\simport\s.*\bapp\b)", re.MULTILINE)
+_WEB_APP = re.compile(r"^app\b[^\n]*\b(?:FastAPI|Starlette|Flask|get_fast_api_app)\b", re.MULTILINE)
 _ADK = re.compile(r"adk\b", re.IGNORECASE)
 _PASSED_ON = re.compile(r"^from\s+(\.*)(\w[\w.]*)\s+import\s+(?:\*|\([^)]{0,999}\bapp\b|.*\bapp\b)", re.M)
 """An import of all names of a module, or of its `app`."""
@@ -44,6 +45,7 @@ _OTHER_LANGUAGES = {"Go": "go.mod", "Java": "pom.xml", "JavaScript": "package.js
 PROJECT_FILES = ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg")
 """Files that mark the directory of a Python project."""
 _MAX_DIRECTORIES = 20_000
+_MOST_ABOVE = 5
 _MAX_SOURCE_BYTES = 1_000_000
 
 
@@ -154,7 +156,7 @@ def is_agent(path: Path) -> bool:
     """Whether a directory contains an agent that ADK can load, or a file is one.
 
     A directory has a root_agent.yaml, or an agent.py or `__init__.py` that mentions `root_agent` or `get_agent_async`,
-    or that mentions ADK and defines or imports `app`, or imports all names of such a file. Or its `agent` is such a
+    or that mentions ADK and defines or imports `app`, not a web framework's, or imports all names of such a file. Or its `agent` is such a
     package, which then is no agent itself.
     """
     with contextlib.suppress(PermissionError):
@@ -190,17 +192,17 @@ def _source_of(path: Path) -> str:
 
 def _mentions_agent(source: Path, depth: int = 3) -> bool:
     text = _source_of(source)
-    if _ROOT_AGENT.search(text) or (_ADK.search(text) and _APP.search(text)):
+    if _ROOT_AGENT.search(text):
         return True
+    passed_on: list[Path] = []
     for dots, module in _PASSED_ON.findall(text) if depth else ():
-        # An absolute import begins where ADK puts the directory of the package on the path.
-        folder = source.parent
-        for _ in range(len(dots) - 1 if dots else 1):
-            folder = folder.parent
-        path = folder.joinpath(*module.split("."))
-        if any(_mentions_agent(file, depth - 1) for file in (path.with_name(f"{path.name}.py"), path / "__init__.py")):
-            return True
-    return False
+        # An absolute import begins where ADK puts the directory of the package on the path, or at a package above it.
+        folders = list(source.parents)[len(dots) - 1 : len(dots)] if dots else list(source.parents)[1:_MOST_ABOVE]
+        for path in (folder.joinpath(*module.split(".")) for folder in folders):
+            passed_on += (path.with_name(f"{path.name}.py"), path / "__init__.py")
+    if any(_WEB_APP.search(each) for each in (text, *map(_source_of, passed_on))):
+        return False
+    return bool(_ADK.search(text) and _APP.search(text)) or any(_mentions_agent(file, depth - 1) for file in passed_on)
 
 
 @dataclass(frozen=True, kw_only=True)
