@@ -156,8 +156,8 @@ def is_agent(path: Path) -> bool:
     """Whether a directory contains an agent that ADK can load, or a file is one.
 
     A directory has a root_agent.yaml, or an agent.py or `__init__.py` that mentions `root_agent` or `get_agent_async`,
-    or that mentions ADK and defines or imports `app`, not a web framework's, or imports all names of such a file. Or its `agent` is such a
-    package, which then is no agent itself.
+    or that mentions ADK and defines or imports `app` (not a web framework's), or imports all names of such a file. Or
+    its `agent` is such a package, which then is no agent itself.
     """
     with contextlib.suppress(PermissionError):
         if (path / "root_agent.yaml").is_file():
