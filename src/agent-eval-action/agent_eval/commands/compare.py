@@ -23,11 +23,11 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
     *heads, base = map(Path, arguments.words)
     if len(heads) > 1:
-        io.log("agent-eval: compare takes two results: the newer run and the older one")
+        io.log("agent-eval: compare takes two results: `agent-eval compare NEWER OLDER`")
         return 2
     head = heads[0] if heads else Path(DEFAULT)
     if head.resolve() == base.resolve():
-        io.log(f"agent-eval: {harmless(str(base))} would be compared with itself: name the newer run and the older one")
+        io.log(f"agent-eval: {harmless(str(base))} would be compared with itself: `agent-eval compare NEWER OLDER`")
         return 2
     try:
         report = compare_files(head, base)

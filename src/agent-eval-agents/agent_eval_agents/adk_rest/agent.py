@@ -35,6 +35,7 @@ from agent_eval_scoring.core.content import Content
 from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.limiter import Place
 from agent_eval_scoring.core.problem import Problem
+from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.core.text import first_line, shorten
 from agent_eval_scoring.evalset.models import SeededEvent
 from agent_eval_scoring.net.retry import NO_ACCESS
@@ -139,8 +140,10 @@ class AdkRestAgent:
         if self._name in apps:
             return self._name
         if self._name:
+            close = (nearby(self._name, apps, 1) or apps[:1] or ["APP"])[0]
             raise http.failures.refused(
-                f"The server at {self._url.base} has no app `{self._name}`. Its apps: {listed}."
+                f"The server at {self._url.base} has no app `{self._name}`. Its apps: {listed}.",
+                f"Write e.g. `adk:{self._url.base}#{first_line(close, 100)}`.",
             )
         if len(apps) == 1:
             return apps[0]

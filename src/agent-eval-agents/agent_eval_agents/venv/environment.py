@@ -398,9 +398,8 @@ async def _install(place: Place, dependencies: Dependencies, installer: Installe
     fresh = ["--reinstall"] if local else []  # not --refresh, which UV_OFFLINE forbids
     if dependencies.kind is SourceKind.LOCK:
         # The project itself is used in place: an installed copy would be outdated after the next commit.
-        await installer.uv(
-            ["sync", *fresh, "--frozen", "--no-dev", "--no-install-project", "--compile-bytecode"], cwd=cwd
-        )
+        locked = ["--frozen", "--no-dev", "--no-install-project", "--compile-bytecode"]
+        await installer.uv(["sync", *fresh, *locked], cwd=cwd)
     else:
         await installer.uv(["venv", "--no-project", "--python", dependencies.python, str(place.venv)], cwd=cwd)
         await installer.uv([*pip, *fresh, *requested(dependencies, root)], cwd=cwd, place_of=dependencies.places(root))

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran, open_results
+from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran, open_results, shown
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_problems, log_start_directory, settings_of
 from agent_eval.commands.stored_run import select_cases, split_words
@@ -81,7 +81,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
 def _accept(
     stored: StoredResults, words: Sequence[str], arguments: argparse.Namespace, io: CliIO, tree: WorkingTree
 ) -> int:
-    source = harmless(str(stored.path))
+    source = shown(stored.path)
     cases = select_cases(stored.report, words, source) if words else _not_passed(stored.report)
     options = Options(
         only=frozenset(arguments.only), run=arguments.run, calls_from=arguments.calls, rescore=not arguments.no_rescore

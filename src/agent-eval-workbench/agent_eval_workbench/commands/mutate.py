@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran, open_results
+from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran, open_results, shown
 from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_problems, log_start_directory, settings_of
 from agent_eval.commands.stored_run import select_cases, split_words
@@ -89,7 +89,7 @@ async def _surveyed(
 ) -> tuple[MutationReport, list[Change]] | None:
     """The survey; None if judges can't be asked."""
     suite = load(dataclasses.replace(settings, paths=()))
-    cases = select_cases(stored.report, words, harmless(str(stored.path))) if words else stored.report.cases
+    cases = select_cases(stored.report, words, shown(stored.path)) if words else stored.report.cases
     names = {case.case_id for case in cases}
     uses = [use for use in model_uses(suite.files, settings.judge_model) if use.case_id in names]
     uses = [use for use in uses if arguments.judges and use.purpose in JUDGED_METRICS]
