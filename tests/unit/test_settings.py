@@ -15,6 +15,7 @@ from golden_files import check
 from agent_eval.cli import main
 from agent_eval.gate.policy import PolicyReader
 from agent_eval.settings import FORMER, SETTINGS, Settings, read_settings
+from agent_eval.settings.toml_file import read_settings_file
 from agent_eval_scoring.core.problem import Problem, Severity, docs_page
 
 # Reading Settings from flags, inputs and agent-eval.toml, with its `[servers.NAME]`.
@@ -162,6 +163,22 @@ def test_settings__of_policies() -> None:
     settings, _ = read_settings(Path(), text=f"gate-jobs = 4\n[[policy]]\nalpha = 0.2\n{ENTRY}alpha = 0.1")
     reader = PolicyReader(settings.policy)
     assert reader.metric("safety_v1", reader.of_case("a.test.json", "a")).alpha == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "todo"),
+    [
+        ("paths = [evals]", "The file can't be read: Invalid value: `paths = [evals]`", 'Texts need quotes: "evals".'),
+        (
+            "fail-fast = True",
+            "The file can't be read: Invalid value: `fail-fast = True`",
+            "Write it in lower case: true.",
+        ),
+    ],
+)
+def test_read_settings_file__says_what_to_write_in_a_line(line: str, what: str, todo: str) -> None:
+    [problem] = read_settings_file(f"num-runs = 3\n{line}\n").problems
+    assert (problem.line, problem.message, problem.hint) == (2, what, todo)
 
 
 def test_read_settings__what_is_no_file(tmp_path: Path) -> None:

@@ -124,7 +124,9 @@ def _not_toml(error: TomlError, text: str) -> Problem:
     problem = replace(problem, message=f"{problem.message}: `{shorten(row, 60)}`")
     word = re.match(r"(?:[^=]*=\s*)?\[?\s*([A-Za-z][\w./*-]*)\s*[],]?\s*$", row)
     if str(error).startswith("Invalid value") and word is not None:
-        problem = replace(problem, hint=f'Texts need quotes: "{word[1]}".')
+        hint = f'Texts need quotes: "{word[1]}".'
+        hint = f"Write it in lower case: {word[1].lower()}." if word[1] in ("True", "False") else hint
+        problem = replace(problem, hint=hint)
     return problem
 
 

@@ -132,7 +132,7 @@ class AdkRestAgent:
     def _not_adk(self, why: str) -> Exception:
         return http.failures.refused(
             f"The server at {self._url.base} does not serve ADK's REST interface: {why}.",
-            "Add the prefix of its paths to the URL: `/api` for the servers of adk-go and adk-rust.",
+            "Check host and port. If its paths have a prefix, add it to the URL: `/api` for adk-go and adk-rust.",
         )
 
     def _chosen(self, apps: list[str]) -> str:
