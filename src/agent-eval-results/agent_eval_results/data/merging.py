@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from agent_eval_results.data.origin import NO_FACTS
 from agent_eval_results.data.report import (
-    NO_FACTS,
     CaseReport,
     CaseStatus,
     CaseUsageReport,

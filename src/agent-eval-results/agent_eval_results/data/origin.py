@@ -20,6 +20,8 @@ CaseWord = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", 
 comparison. worse: significantly worse. suspicious: a suspected regression, not significant. flaky as before: failed,
 but not more often than on the base branch. fixed: no run of the base passed, every run of the head passes, and the
 difference is significant. better: significantly better. unchanged: none of these. See docs/statistics.md."""
+NO_FACTS = "no-facts"
+"""The code of a criterion that has nothing to compare in a case, which its other criteria decide."""
 PASS = "pass"  # noqa: S105 - the name of a series
 """The name of the series of passed (1.0) and failed (0.0) runs. All other series are scores of metrics."""
 CASES_REMOVED = "cases-removed"

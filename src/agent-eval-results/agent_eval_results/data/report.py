@@ -18,9 +18,9 @@ from agent_eval_results.data.coverage import CoverageReport
 from agent_eval_results.data.decision import DecisionReport, PassRates
 from agent_eval_results.data.history import HistoryReport
 from agent_eval_results.data.judgements import JudgeReport, JudgeVerdict, dicts_of
+from agent_eval_results.data.origin import NO_FACTS, GateMode, OfARun, OfSeveralRuns
 from agent_eval_results.data.origin import CaseStatus as CaseStatus
 from agent_eval_results.data.origin import FileReport as FileReport
-from agent_eval_results.data.origin import GateMode, OfARun, OfSeveralRuns
 from agent_eval_results.data.origin import MetricStatus as MetricStatus
 from agent_eval_results.data.origin import Origin as Origin
 from agent_eval_results.data.origin import SelectionReport as SelectionReport
@@ -39,8 +39,6 @@ SCORING_VERSION = 1
 """Incremented whenever the same recording and config would get a different score."""
 
 
-NO_FACTS = "no-facts"
-"""The code of a criterion that has nothing to compare in a case, which its other criteria decide."""
 SHARD_MISSING = "shard-missing"
 """The kind of a run that belongs to a part without results, and the code of that reason for a verdict."""
 
@@ -110,9 +108,7 @@ class _ComputingReport(ReportModel):
     @classmethod
     def _without_computed(cls, value: Any) -> Any:
         ignored = cls.__pydantic_computed_fields__.keys() | cls.former
-        if isinstance(value, dict) and not ignored.isdisjoint(value):
-            return {key: item for key, item in value.items() if key not in ignored}
-        return value
+        return {key: value[key] for key in value if key not in ignored} if isinstance(value, dict) else value
 
 
 class TurnEvidence(ReportModel):
@@ -281,8 +277,8 @@ class CaseReport(OfSeveralRuns, _ComputingReport):
     @property
     def counts_inner_calls(self) -> bool:
         """Whether no criterion says that an expected call was only made inside of another one."""
-        why = (line for metric in self.metrics for run in metric.runs for low in run.evidence for line in low.why)
-        return all(line.code != "call-inside" for line in why)
+        evidence = (low for metric in self.metrics for run in metric.runs for low in run.evidence)
+        return all(line.code != "call-inside" for low in evidence for line in low.why)
 
     @property
     def failing_metrics(self) -> list[MetricReport]:
