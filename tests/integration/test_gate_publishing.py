@@ -31,6 +31,7 @@ from agent_eval.pipeline.ci_context import detect_ci_context
 from agent_eval.settings import read_settings
 from agent_eval_results.data.history import HistoryReport
 from agent_eval_results.data.report import RunReport
+from agent_eval_scoring.core.problem import docs_page
 
 # A gate failure always publishes, and nothing that goes wrong with publishing changes the verdict: whole commands.
 
@@ -389,7 +390,7 @@ def test_publish_forged__every_text_of_the_schema_is_nothing_but_text(forked: Fa
     [comment] = forked.state.comments_of(7)
     marker, _, body = comment.body.partition("\n")
     assert f"run={run.id} attempt=1 sha={run.sha}" in marker
-    page = nothing_of_theirs(body, f"{forked.server_url}/{forked.state.repository}/")
+    page = nothing_of_theirs(body, (f"{forked.server_url}/{forked.state.repository}/", docs_page("forks")))
     assert "uploaded by the fork's own run" in page.text
     assert page.text.count("@octocat") > 5, "it is all there"
     shown = body.replace(forked.server_url, "https://github.com").replace(run.sha, "5" * 40).replace(str(run.id), "17")
@@ -488,7 +489,7 @@ def test_publish_forged__what_is_refused__and_what_is_said_of_the_rest(forked: F
         assert done.ok == bool(comments) == (forked.writes() != before)
         lines = [f"{name}: {done.message}"]
         for body in comments:
-            page = nothing_of_theirs(body, f"{forked.server_url}/{forked.state.repository}/")
+            page = nothing_of_theirs(body, (f"{forked.server_url}/{forked.state.repository}/", docs_page("forks")))
             for sentence in ("Checked by GitHub", "Signed by GitHub"):
                 assert body.count(sentence) == body.count(f"The run says “{sentence}”")
             lines += [line for line in body.splitlines() if line.startswith("## ")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from history_samples import compare, replayed
@@ -424,7 +424,8 @@ NOT_IMPORTED = RunError(
     kind="agent-import",
     owner="agent",
     message="The agent can't be imported: ModuleNotFoundError: No module named 'nothing_there'",
-    hint="Add the package that gives `nothing_there` to the agent's requirements.",
+    hint="Correct the import, or add the package of `nothing_there` to the agent's requirements. Importable are the "
+    "agent's parent directory, the repository's root and `src`.",
     traceback="Traceback (most recent call last):\n"
     '  File "/github/workspace/shop/agent.py", line 5, in <module>\n    from . import tools\n'
     '  File "/github/workspace/shop/tools.py", line 1, in <module>\n    import nothing_there\n'
@@ -509,7 +510,7 @@ def too_few_runs() -> Situation:
     limit = "More runs may decide it: raise `max-extra-runs`"
     word = word_of(head[4], "suspicious", (4, 13), (8, 10), lacks="limit", would_decide=limit)
     reason = Reason(code="budget", message=f"1 suspected regression is undecided: good_morning. {limit}")
-    decision = decided("inconclusive", word, extra_runs=100)
+    decision = decided("inconclusive", word, extra_runs=12)
     return Situation(
         report=pull_request("inconclusive", head, fine_cases(), decision=decision, gate="regressions", reasons=[reason])
     )
@@ -594,8 +595,8 @@ def mixed() -> Situation:
     )
     moved = FOUND.model_copy(update={"distance": 3, "wanted_commit": "c" * 40, "message": message})
     head = [renamed, *head, case_that_failed("fan_off")]
-    facts: dict[str, Any] = {"baseline": moved, "cost": COST, "problems": [WITHOUT_REFERENCE]}
-    blocking = [item for item in head if item.went_wrong]
+    facts: dict[str, Any] = {"baseline": moved, "cost": COST, "problems": [WITHOUT_REFERENCE], "gate": "regressions"}
+    blocking = [item for item in head if item.went_wrong and item.eval_id != "front_door"]
     return Situation(
         report=pull_request("failed", head, [*base, good("old_case")], blocking=blocking, **facts),
         warnings=[
@@ -670,6 +671,7 @@ def scripts() -> Situation:
 
 def hostile() -> Situation:
     odd = saying(EVIL).cases[0]
+    odd.line = 12
     was = case(EVIL, "passed", metric(TRAJECTORY, 1.0, threshold=1.0), file=odd.file)
     gone = case("/close\n/approve", "passed")
     new = case("@octocat fixes #1", "failed", reason=Reason(code="x", message=EVIL))
@@ -695,7 +697,7 @@ def hostile() -> Situation:
     run_report.comparison.changed_answers = [answers_otherwise(odd, (EVIL, EVIL), (EVIL, None), name=EVIL)]
     return Situation(
         report=run_report,
-        links=Links(server_url=SERVER, repository="example/repo", run_url="https://evil.example/x", artifacts=(EVIL,)),
+        links=replace(LINKS, run_url="https://evil.example/x", artifacts=(EVIL,)),
         warnings=[EVIL],
     )
 

@@ -87,7 +87,7 @@ def rendered(markdown: str, *, second_parser: bool = True) -> Page:
     return page
 
 
-def nothing_of_theirs(markdown: str, links: str, *, second_parser: bool = True) -> Page:
+def nothing_of_theirs(markdown: str, links: str | tuple[str, ...], *, second_parser: bool = True) -> Page:
     """The page, after a check that no text acts as anything but text and that all links begin with `links`."""
     page = rendered(markdown, second_parser=second_parser)
     assert set(page.tags) <= OURS

@@ -93,7 +93,7 @@ def test_console__shows_any_text(value: str, width: int) -> None:
 def test_console__a_very_long_id_does_not_fill_the_text() -> None:
     cases = [case("x" * 5_000 + str(number), "failed", metric(TRAJECTORY, 0.1, threshold=0.8)) for number in range(40)]
     text = console(report("failed", cases), width=100)
-    assert "…4,6" in text.replace("\n", "")
+    assert "…4,9" in text.replace("\n", "")
     assert len(text) < 60_000
 
 

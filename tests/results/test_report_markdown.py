@@ -65,6 +65,7 @@ from agent_eval_results.report.views import Links, view_of
 from agent_eval_results.report.views.detail import one_line
 from agent_eval_results.report.views.links import LONGEST_PATH
 from agent_eval_results.report.views.reproduction import reproduce
+from agent_eval_scoring.core.problem import docs_page
 from agent_eval_scoring.core.recording import RunError
 
 
@@ -84,7 +85,7 @@ def test_markdown__renders_to_nothing_but_ours(name: str) -> None:
     sample = situation(name)
     summary = summary_markdown(sample.report, links=sample.links, warnings=sample.warnings, limit=150_000)
     for text in (comment(name), summary):
-        page = nothing_of_theirs(text, f"{SERVER}/example/repo/")
+        page = nothing_of_theirs(text, (f"{SERVER}/example/repo/", docs_page("forks")))
         assert page.tags.count("details") == page.tags.count("summary")
     assert utf16_length(comment(name)) <= 16_000, "as long as somebody reads"
     # The headline is the same in every text.

@@ -348,7 +348,8 @@ def compared() -> Iterator[tuple[str, RunReport]]:
         assert unread.baseline is not None
         unread.baseline.reason = why
         yield f"nothing to compare with: {why and (why.code, why.data)}", unread
-    for why in (None, Reason.of("other-scoring", wanted="1.0.0", got="v" * 80), Reason.of("other-judge")):
+    older = Reason.of("other-version", wanted="1.10.0", got="1.9.0")
+    for why in (None, Reason.of("other-scoring", wanted="1.0.0", got="v" * 80), older, Reason.of("other-judge")):
         unread = SITUATIONS["incompatible"]().report
         assert unread.baseline is not None
         unread.baseline.reason = why

@@ -192,11 +192,11 @@ def _missing_module(message: str, agent: Path, root: Path, nearest: str | None) 
     close = nearby(first, [name for place in (folder, folder.parent, root) for name in _modules(place)], 1, 0.75)
     guess = f"Did you mean `{close[0]}`, which is in the repository? If not: " if close else ""
     if first in dotted[:1]:
-        guess += "`--agent` names it: "
+        guess += "`--agent` names it. "
     elif first:
-        guess += f"add the package that provides `{first}` to the agent's requirements. If it is of the repository: "
-    where = "the agent's parent directory, the repository's root and `src` are importable."
-    return f"{guess[:1].upper()}{guess[1:]}{where}"
+        guess += f"correct the import, or add the package of `{first}` to the agent's requirements. "
+    guess += "Importable are the agent's parent directory, the repository's root and `src`."
+    return f"{guess[:1].upper()}{guess[1:]}"
 
 
 def _modules(folder: Path) -> list[str]:

@@ -91,7 +91,7 @@ def _decision(found: Lookups) -> Reason:
     if parts:
         aside = _aside(report, parts, more) if report.failed else []
         parts = [part for part in [*parts, *more] if part not in aside]
-        return Reason.of("by-cases", parts=parts, aside=[_alone(part) for part in aside])
+        return Reason.of("by-cases", parts=parts, aside=[_alone(part, totals) for part in aside])
     return Reason.of("by-reason", because=first, parts=more)
 
 
@@ -144,7 +144,9 @@ def _aside(report: RunReport, parts: Sequence[Reason], more: Sequence[Reason]) -
     return aside if any(part not in aside for part in parts) else []
 
 
-def _alone(part: Reason) -> Reason:
+def _alone(part: Reason, totals: Totals) -> Reason:
+    if part.code == "fails-there-too":
+        return _of_all(part, totals)
     return Reason.of("fails", count=part.data["count"]) if part.code == "fails-without-blocking" else part
 
 
@@ -248,7 +250,7 @@ def _failure_groups(found: Lookups, gone: Collection[str]) -> Iterator[Reason]:
         by_code["fails-as-before"] += still
     for code in _ORDER if report.gate in {"thresholds", "both"} else _ORDER[:3]:
         yield from _group(code, by_code[code])
-    if ids and report.gate in {"thresholds", "both"}:
+    if ids:
         yield from _group("fails-there-too", still)
     yield from _group("fails-without-blocking", quiet)
 

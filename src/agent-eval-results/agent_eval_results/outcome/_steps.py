@@ -28,7 +28,6 @@ from agent_eval_results.outcome._cases import (
     Cause,
     Lookups,
     behind,
-    change_counts,
     has_cause,
     same_answer,
     was_not_compared,
@@ -42,7 +41,8 @@ _QUOTA = re.compile(
     r"current quota|insufficient_quota|quota exceeded|exceeded [\w ]*quota|credit balance", re.IGNORECASE
 )
 """What providers say of a quota that is used up, or of credit that is. Words alone don't change the verdict."""
-_LONGEST_HINT = 160
+_OVER_TIME = re.compile(r"run-timeout [(]([0-9]+(?:[.][0-9]+)?) s[)]")
+_LONGEST_HINT = 180
 _LONGEST_ANSWER = 80
 _OUTAGE = "provider-unavailable"
 _OUTAGES = frozenset({_OUTAGE, "judge-unavailable", "simulator-unavailable"})
@@ -50,6 +50,7 @@ _LIMITS = frozenset({"raise-run-timeout", "raise-budget"})
 _ENDED: Mapping[str, NoMoreRuns] = {"run-timeout": "time", "budget": "cost"}
 """The limits that end runs, by the kind of the runs' error."""
 _EXTRA_LIMITS = frozenset({"limit", *_ENDED.values()})
+_CRASHES = frozenset({"agent-exception", "agent-crash"})
 _TOGETHER = frozenset({"cases-worse-together", "suite-worse"})
 _OTHER_VERSIONS = frozenset({OTHER_VERSION, OTHER_SCORING})
 _NO_KEY = frozenset({WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"})
@@ -192,7 +193,17 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
 
 
 def _more_runs(report: RunReport, remedy: Literal["limit", "again"]) -> Iterator[Reason]:
-    yield Reason.of("compare-answers", remedy=remedy)
+    decision = report.decision
+    named = decision.cases if decision is not None else ()
+    open_cases = {case.case_id for case in named if case.word == "suspicious" and case.lacks in _EXTRA_LIMITS}
+    suspected = open_cases.intersection(case.case_id for case in report.cases)
+    # With another expectation, runs would fail that pass now.
+    unsteady = [
+        runs.case_id
+        for runs in (decision.runs if decision is not None and remedy == "limit" else ())
+        if runs.case_id in suspected and 0 < runs.head_passed < runs.head_runs and 0 < runs.base_passed < runs.base_runs
+    ]
+    yield Reason.of("compare-answers", remedy=remedy, cases=unsteady, count=len(suspected))
     if remedy == "limit":
         yield Reason.of(
             "raise-limit", remedy=_reached(report), more=report.decision.extra_runs if report.decision else 0
@@ -220,13 +231,28 @@ def _about_unjudged(found: Lookups) -> Iterator[Reason]:
     # Tapes come first: with a changed setting alone, the next run would miss the same answers.
     if tapes:
         yield from _record_again(report, max(tapes, key=codes.count), sum(counts[code] for code in tapes))
-    yield from (Reason.of(remedy) for remedy in remedies if remedy)
-    if not _LIMITS.isdisjoint(remedies):
-        yield Reason.of("then-again", count=sum(counts[code] for code in _OUTAGES))
+    outages = sum(counts[code] for code in _OUTAGES)
+    # Without the outage, the next run may end in time.
+    again = bool(outages) and not tapes and {*remedies} - {""} == {"raise-run-timeout"}
+    if again:
+        yield Reason.of("run-again")
+    for remedy in filter(None, remedies):
+        yield _raise_run_timeout(found, again=again) if remedy == "raise-run-timeout" else Reason.of(remedy)
+    if not again and not _LIMITS.isdisjoint(remedies):
+        yield Reason.of("then-again", count=outages)
     if not tapes and not any(remedies):
         yield Reason.of("run-again")
     if report.is_for_merge and any(cause.kind == common and cause.by_provider for cause in errors):
         yield Reason.of("not-caused-here")
+
+
+def _raise_run_timeout(found: Lookups, *, again: bool) -> Reason:
+    """With its value, as far as our own message about it is in the report."""
+    messages = [case.reason.message for case in found.report.cases if case.did_not_run and case.reason is not None]
+    messages += [cause.message for cause in found.errors if cause.kind == "run-timeout"]
+    limit = next((match for message in messages if (match := _OVER_TIME.search(message[:_LONGEST_HINT]))), None)
+    facts: dict[str, object] = {"here": float(limit[1])} if limit is not None else {}
+    return Reason(code="raise-run-timeout", data={**facts, "remedy": "again"} if again else facts)
 
 
 def code_of(cause: Cause) -> str:
@@ -272,19 +298,35 @@ def _failed(found: Lookups) -> Iterator[Reason]:
         yield step
         return
     look = _look(found, failing)
+    blocking = [case for case in failing if not report.blocking or found.outcomes[case.case_id].would_block]
+    crashed = [case for case in blocking if has_cause(case) and set(case.error_kinds) & _CRASHES]
+    # Nobody accepts a crash, and it is the surest thing to look at.
+    if look.code == "look-at-case" and not look.data.get("got") and 0 < len(crashed) < len(blocking):
+        yield Reason.of("fix-crash", cases=[crashed[0].case_id], count=len(crashed))
+        ids = {case.case_id for case in crashed}
+        look = _look(found, [case for case in blocking if case.case_id not in ids])
+        look.data["crashed"] = len(crashed)
     yield look
     if others := _unexplained(report, failing):
         yield Reason.of("look-at-others", cases=[others[0].case_id], count=len(others))
     if can_accept(found):
-        yield Reason.of("accept-answers")
+        yield Reason.of("accept-answers", is_whole=_lives(report, failing))
     elif look.data.get("got"):
         yield Reason.of("fix-agent")
     elif failing and look.code != "find-tools":
         yield Reason.of("fix-failure")
+    if (gone := _check_removed(report)) is not None and report.is_for_merge:
+        yield gone
     # Last: that a case fails is certain, and that it would be green with a comparison is not.
     if (why := _why_not_compared(report)) and failing:
         facts = {name: fact for name in ("subject", "wanted", "got") if isinstance(fact := why.data.get(name), str)}
         yield Reason(code="let-compare", data={"kind": why.code, **facts})
+
+
+def _lives(report: RunReport, cases: Sequence[CaseReport]) -> bool:
+    """Whether all of these cases ran live in a run that replays what it can."""
+    is_replay = report.options.get("replay") == "missing-live" and any(case.replayed for case in report.cases)
+    return is_replay and bool(cases) and not any(case.replayed for case in cases)
 
 
 def _why_not_compared(report: RunReport) -> Reason | None:
@@ -315,7 +357,8 @@ def _look(found: Lookups, failing: Sequence[CaseReport]) -> Reason:
         example = next((case for case in failing if case.case_id == shown), failing[0])
         same = shorten(same_answer(report, failing), _LONGEST_ANSWER)
         count = len(failing) if same else _to_fix(found, failing)
-        return Reason.of("look-at-case", cases=[example.case_id], total=count, got=same)
+        is_live = _lives(report, failing)
+        return Reason.of("look-at-case", cases=[example.case_id], total=count, got=same, is_whole=is_live)
     if still := found.groups.still:
         return _repair_on_base(still)
     return Reason.of("read-reasons" if len(report.reasons) > 1 else "read-headline")
@@ -377,10 +420,8 @@ def _passed(found: Lookups) -> Iterator[Reason]:
     # The first of these that holds: the more a green run hides, the earlier.
     if rules is not None and rules.only_here and rules.decides == "head":
         yield Reason.of("undo-looser-rules", count=len(rules.only_here))
-    elif count := (rules.removed_cases if rules is not None else 0) or change_counts(report.comparison)["removed"]:
-        removed = rules.removed if rules is not None else []
-        is_whole = bool(removed) and all(file.removed == file.base for file in removed)
-        yield Reason.of("check-removed", count=count, files=[file.file for file in removed], is_whole=is_whole)
+    elif (gone := _check_removed(report)) is not None:
+        yield gone
     elif report.is_advisory and (groups.worse or groups.failed):
         yield Reason.of("look-before-merge")
     elif groups.worse:
@@ -396,3 +437,15 @@ def _passed(found: Lookups) -> Iterator[Reason]:
             yield Reason.of("flaky", count=len(groups.flaky), cases=[case.case_id for case in groups.flaky[:2]])
         if groups.still and report.is_for_merge:
             yield _repair_on_base(groups.still)
+
+
+def _check_removed(report: RunReport) -> Reason | None:
+    """The check that cases were removed on purpose; None if there are none."""
+    removed = report.rule_changes.removed if report.rule_changes is not None else []
+    names = [case.eval_id for case in report.comparison.cases if case.is_gone] if report.comparison is not None else []
+    count = sum(file.removed for file in removed) or len(names)
+    is_whole = bool(removed) and all(file.removed == file.base for file in removed)
+    files = [file.file for file in removed]
+    named = [] if removed or len(names) > 2 else names
+    step = Reason.of("check-removed", count=count, files=files, is_whole=is_whole, cases=named)
+    return step if count else None

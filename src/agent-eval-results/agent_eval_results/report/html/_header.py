@@ -94,7 +94,7 @@ def _next(facts: Facts) -> list[dict[str, Any]]:
             "text": shown(step if isinstance(step, str) else step.text, _LINE),
             "file": shown(step.file, 1_000) or None if isinstance(step, Reference) else None,
             "line": step.line if isinstance(step, Reference) else None,
-            "run": isinstance(step, ToRun),
+            "run": isinstance(step, ToRun) and not step.is_waiting,
         }
         for step in steps
     ]

@@ -45,9 +45,10 @@ from agent_eval_results.report.phrases._causes import (
     place_reference,
 )
 from agent_eval_results.report.phrases._headline import headline, headline_status, other_reasons
-from agent_eval_results.report.phrases._next import Step, ToRun, next_label, next_step, next_text, sentence
+from agent_eval_results.report.phrases._next import Page, Step, ToRun, next_label, next_step, next_text, sentence
 from agent_eval_results.report.phrases._run import RAN_LIVE
 from agent_eval_results.report.phrases._significance import (
+    are_alike,
     case_details,
     case_difference,
     case_evidence,

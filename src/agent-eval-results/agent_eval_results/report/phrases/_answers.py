@@ -61,7 +61,7 @@ def changed_title(view: View, changed: Sequence[ChangedAnswer]) -> str:
 def changed_sentence(view: View) -> str:
     """The same of the passing cases, with the first values: `...: q2 (150 → 0)`; "" if there is none."""
     passing = [changed for changed in view.answers.values() if changed.passes]
-    names = [f"{shorten(one_line(case_name(changed)), 60)} ({_first_change(changed)})" for changed in passing]
+    names = [f"{case_name(changed)} ({_first_change(changed)})" for changed in passing]
     return f"{changed_title(view, passing)}: {listed(names, _MOST_NAMES)}" if passing else ""
 
 
@@ -80,6 +80,6 @@ def changed_note(changed: ChangedAnswer | None) -> str:
 def changed_overview(view: View, most: int = 10) -> list[str]:
     """The cases under a title, a line for each; empty for none."""
     changed = [*view.answers.values()]
-    lines = [f"{shorten(one_line(case_name(each)), _LONG)}: {changed_note(each)}" for each in changed[:most]]
+    lines = [f"{case_name(each)}: {changed_note(each)}" for each in changed[:most]]
     more = [f"and {plural(len(changed) - most, 'more case')}"] if len(changed) > most else []
     return [f"{changed_title(view, changed)}:", *lines, *more] if changed else []

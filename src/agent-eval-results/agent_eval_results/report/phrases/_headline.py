@@ -14,11 +14,10 @@ from agent_eval_results.outcome import failing_ids, further_reasons
 from agent_eval_results.report.phrases._answers import changed_sentence
 from agent_eval_results.report.phrases._causes import cause_line, cause_title
 from agent_eval_results.report.phrases._words import VERDICTS, as_often, filled
-from agent_eval_results.report.views import one_line
 from agent_eval_results.report.views.digest import case_name
 from agent_eval_results.report.views.grouping import View
 from agent_eval_scoring.core.reason import NO_REASON
-from agent_eval_scoring.core.text import every, first_line, plural, share, shorten
+from agent_eval_scoring.core.text import every, first_line, plural, share
 
 _LINE, _NAME = 300, 60
 
@@ -31,9 +30,9 @@ _COUNTED: Mapping[str, tuple[str, str]] = {
     "fails-alone": ("fails and can't be compared with {base}", "fail and can't be compared with {base}"),
     "fails-as-often": (f"fails {as_often('{base}')}", f"fail {as_often('{base}')}"),
     "fails-without-blocking": ("fails without blocking", "fail without blocking"),
-    "fails-as-before": ("fails as on {base}", "fail as on {base}"),
+    "fails-as-before": ("fails as on {base} and blocks", "fail as on {base} and block"),
 }
-"""What fails, of one case and of several: `2 of 9 cases crash`, `1 other case fails as on main`."""
+"""What fails, of one case and of several: `2 of 9 cases crash`, `1 other case fails as on main and blocks`."""
 _SIMPLE: Mapping[str, tuple[str, str]] = {
     "not-evaluated": ("could not be evaluated",) * 2,
     "not-run": ("did not run",) * 2,
@@ -206,7 +205,9 @@ def _never_ran_(kind: str, count: int, total: int, agent: str = "") -> str:
 
 
 def _regressions(view: View, count: int, base: str, *, is_explained: bool, cases: Sequence[str] = ()) -> str:
-    names = f" ({case_names(view, cases)})" if cases else f" in {plural(view.report.totals.cases, 'case')}"
+    if not cases and not is_explained:
+        return f"{share(count, view.report.totals.cases, 'case')} are regressions vs. {base}"
+    names = f" ({case_names(view, cases)})" if cases else ""
     return f"{plural(count, 'regression')} vs. {base}{names * (not is_explained)}"
 
 
@@ -293,9 +294,8 @@ HEADLINES = frozenset().union(_COUNTED, _SIMPLE, _PLAIN, _SERVICES, _CLAUSES)
 
 
 def case_names(view: View, cases: Sequence[str]) -> str:
-    """The names of one or two cases. Each is cut first, since a forged one may have megabytes, and shows no code."""
-    names = [one_line(shorten(case_name(view.cases[each]), 1_000)).replace("`", "'") for each in cases]
-    return ", ".join(shorten(name, _NAME) for name in names)
+    """The names of one or two cases, which show no code."""
+    return ", ".join(case_name(view.cases[each]).replace("`", "'") for each in cases)
 
 
 def headline_status(report: RunReport) -> str:
@@ -314,5 +314,8 @@ def _inside(sentence: str) -> str:
 
 def other_reasons(view: View, limit: int = 600) -> list[str]:
     """The gate's reasons that neither the headline nor the list of cases says, a line each."""
-    lines = [first_line(reason.message, limit) for reason in further_reasons(view, view.outcome.headline)]
+    reasons = further_reasons(view, view.outcome.headline)
+    # What to do next says of the limit of extra runs what that reason does.
+    is_said = any(step.code == "raise-limit" for step in view.outcome.next)
+    lines = [first_line(reason.message, limit) for reason in reasons if not is_said or reason.code != "budget"]
     return [line for line in lines if line][:5]

@@ -23,17 +23,19 @@ from agent_eval_results import (
 from agent_eval_results.data.outcome import Actor
 from agent_eval_results.outcome import actor_of
 from agent_eval_results.report.phrases._causes import place_reference, place_text
+from agent_eval_results.report.phrases._significance import are_alike
 from agent_eval_results.report.phrases._words import LIMITS, filled
 from agent_eval_results.report.phrases.rule_changes import base_name
 from agent_eval_results.report.views import Reference, one_line
 from agent_eval_results.report.views.digest import case_name
 from agent_eval_results.report.views.grouping import View
 from agent_eval_results.report.views.links import file_reference
+from agent_eval_scoring.core.problem import docs_page
 from agent_eval_scoring.core.text import first_line, listed, plural, shorten
 
 _MOST_PLACES = 3
 _MOST_FILES = 2
-_NAME, _LONG_NAME, _SHORT_NAME = 200, 80, 60
+_NAME, _SHORT_NAME = 200, 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +44,24 @@ class ToRun:
 
     text: str
 
+    is_waiting: bool = False
+    """Whether they lead to the runs that wait for an approval instead."""
 
-Step = str | Reference | ToRun
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page of our documentation."""
+
+    title: str
+    url: str
+
+    @property
+    def text(self) -> str:
+        """With the address, where it is no link."""
+        return f"{self.title} ({self.url})"
+
+
+Step = str | Reference | ToRun | Page
 """A part of a sentence."""
 
 _AGAIN = ToRun(text="run the failed job again")
@@ -55,8 +73,11 @@ _PLAIN: Mapping[str, Sequence[Step]] = {
     "record-base-answers": ["compare with recorded answers: `baseline: rerun`, or results with recordings.jsonl.gz"],
     "merge-decides": ["nothing in this part: `agent-eval merge` decides"],
     "approve-with-secrets": [
-        "read the diff, then approve the run that has secrets. If no run waits for approval, set one up (docs/forks.md "
-        "of agent-eval, “Evals that need a key”). For the author: nothing",
+        "read the diff, then approve the ",
+        ToRun(text="waiting run", is_waiting=True),
+        " that has secrets (running this one again does not help). If none waits, set one up: ",
+        Page(title="Evals that need a key", url=f"{docs_page('forks')}#evals-that-need-a-key"),
+        ". For the author: nothing",
     ],
     "give-dependabot-key": ["add the model key to Dependabot's secrets, then ", _AGAIN],
     "record-answers": ["record the answers again, or use `gate: thresholds`"],
@@ -73,7 +94,6 @@ _PLAIN: Mapping[str, Sequence[Step]] = {
     "read-headline": ["fix what the first line says"],
     "fix-failure": ["fix what fails"],
     "fix-agent": ["fix the agent"],
-    "accept-answers": [f"fix the agent or, if its new behaviour is right, {_ACCEPT}"],
     "check-answers": [
         "see below whether the changed answers are meant. If they are: nothing. If not: fix the agent, and add a check "
         "to the eval files that fails for them"
@@ -173,9 +193,37 @@ def _only_again(view: View) -> list[Step]:
     return [*_run_again(view), *[_ASK] * view.report.is_for_merge]
 
 
-def _compare_answers(remedy: str) -> list[Step]:
-    again = _ACCEPT if remedy == "limit" else ToRun(text="run the job again")
-    return ["fix the agent if the new answer below is wrong. If it is right, ", again]
+def _compare_answers(view: View, remedy: str, count: int = 0, cases: Sequence[str] = ()) -> list[Step]:
+    steps: list[Step] = ["fix the agent if the new answer below is wrong"]
+    if not cases or len(cases) < count:
+        again = _ACCEPT if remedy == "limit" else ToRun(text="run the job again")
+        steps += [". If it is right, ", again]
+    if not cases:
+        return steps
+    runs = view.runs[cases[0]]
+    here, there = f"{runs.head_passed:,} of {runs.head_runs:,}", f"{runs.base_passed:,} of {runs.base_runs:,}"
+    named = (
+        f"{case_name(view.cases[cases[0]])} passes only sometimes, here ({here} runs) and on {view.branch} ({there})"
+    )
+    others = f", and so do {len(cases) - 1:,} more" if len(cases) > 1 else ""
+    both = "let the case pass with both answers" if len(cases) == 1 else "let these cases pass with all of them"
+    return [*steps, f". Accepting it is no way out: {named}{others}. If both answers are right, {both}"]
+
+
+def _accept_answers(*, is_whole: bool = False) -> list[Step]:
+    tape = ". That needs no new tape, but without one (`--record all`), a case goes on running live"
+    return [f"fix the agent or, if its new behaviour is right, {_ACCEPT}{tape * is_whole}"]
+
+
+def _raise_run_timeout(view: View, here: float | None = None, remedy: str = "") -> list[Step]:
+    value = f" (now {here:g} s)" if here is not None else ""
+    again = "if cases are cut off again, " if remedy else ""
+    return [f"{again}raise `run-timeout`{value}" + _SETTINGS * view.report.is_for_merge]
+
+
+def _fix_crash(view: View, cases: Sequence[str], count: int) -> list[Step]:
+    others = f", the first of {count:,} cases that crash"
+    return ["fix the crash in ", _case(view, cases[0]), *[others] * (count > 1)]
 
 
 def _raise_limit(view: View, remedy: NoMoreRuns, more: int = 0) -> list[Step]:
@@ -190,6 +238,9 @@ def _then_again(count: int) -> list[Step]:
 
 
 _VERSIONS = "use the same version of agent-eval here{wanted} and on {base}{got}"
+_OLDER_HERE = "use agent-eval {got} here, too (it made the results of {base}; this run is of {wanted})"
+_OLDER_THERE = "use agent-eval {wanted} on {base}, too, as in this run (the results of {base} are of {got})"
+_VERSION = re.compile(r"[0-9]{1,6}(?:[.][0-9]{1,6}){1,3}")
 _LET_COMPARE: Mapping[str, str] = {
     NO_ACCESS: "let the job's token read earlier runs",
     UNREACHABLE: "see why the job could not fetch the results of {base} (below)",
@@ -207,9 +258,11 @@ _ACCESS: Mapping[str, str] = {
 def _let_compare(kind: str, base: str, subject: str = "", wanted: str = "", got: str = "") -> list[Step]:
     way = _ACCESS.get(subject) if kind == NO_ACCESS else None
     versions = {"wanted": _version(wanted), "got": _version(got)}
-    step = way or _LET_COMPARE.get(kind, "let the job read the results of {base} (see below)").format(
-        base=base, **versions
-    )
+    step = way or _LET_COMPARE.get(kind, "let the job read the results of {base} (see below)")
+    if step == _VERSIONS and _VERSION.fullmatch(wanted) and _VERSION.fullmatch(got) and wanted != got:
+        here, there = ([int(part) for part in version.split(".")] for version in (wanted, got))
+        step, versions = (_OLDER_HERE if here < there else _OLDER_THERE), {"wanted": wanted, "got": got}
+    step = step.format(base=base, **versions)
     return [f"{step}, and run again: what fails on {base} too may then not block"]
 
 
@@ -296,14 +349,23 @@ def _look_at_line(places: Sequence[Place]) -> list[Step]:
 
 def _case(view: View, case_id: str) -> Reference:
     case = view.cases[case_id]
-    return Reference(text=shorten(case_name(case), _LONG_NAME), file=case.file, line=case.line, case_id=case_id)
+    return Reference(text=case_name(case), file=case.file, line=case.line, case_id=case_id)
 
 
-def _look_at_case(view: View, cases: Sequence[str], total: int, got: str = "") -> list[Step]:
-    case = _case(view, cases[0])
+def _look_at_case(
+    view: View, cases: Sequence[str], total: int, got: str = "", crashed: int = 0, *, is_whole: bool = False
+) -> list[Step]:
+    case, then = _case(view, cases[0]), "then " * bool(crashed)
     if got:
         return [f"all {total:,} failing cases answer “{one_line(got)}”: look at ", case, " first"]
-    return [f"look at the {total:,} failing cases, ", case, " first"] if total > 1 else ["look at ", case]
+    live = ", and at why it ran live" if is_whole and total == 1 else ""
+    failing = [each for each in (*view.groups.worse, *view.groups.failed) if view.outcomes[each.case_id].would_block]
+    if len(failing) == total and are_alike(failing, view):
+        return [f"{then}look at ", case, f". The other {total - 1:,} have the same first difference"]
+    other = "other " * bool(crashed)
+    if total > 1:
+        return [f"{then}look at the {total:,} {other}failing cases, ", case, " first"]
+    return [f"{then}look at ", case, *[live] * bool(live)]
 
 
 def _look_at_others(view: View, cases: Sequence[str], count: int) -> list[Step]:
@@ -336,10 +398,14 @@ def _undo_looser_rules(view: View, count: int) -> list[Step]:
     ]
 
 
-def _check_removed(count: int, *, is_whole: bool, files: Sequence[str] = ()) -> list[Step]:
+def _check_removed(
+    count: int, *, is_whole: bool = False, files: Sequence[str] = (), cases: Sequence[str] = ()
+) -> list[Step]:
     """Whether removed cases were removed on purpose."""
     named = listed([f"`{first_line(file, _NAME)}`" for file in files], _MOST_FILES, "file") if files else ""
     what = named if is_whole else plural(count, "case") + (f" of {named}" if files else "")
+    if cases:
+        what = " and ".join(f"`{shorten(one_line(case), _SHORT_NAME).replace('`', chr(39))}`" for case in cases)
     verb = "was" if (len(files) if is_whole else count) == 1 else "were"
     those = "this case no longer runs" if count == 1 else f"these {count:,} cases no longer run"
     return [f"check that {what} {verb} removed on purpose. After the merge, {those}"]
@@ -348,7 +414,7 @@ def _check_removed(count: int, *, is_whole: bool, files: Sequence[str] = ()) -> 
 def _flaky(view: View, count: int, base: str, cases: Sequence[str] = ()) -> list[Step]:
     shown = []
     for case_id in cases if count <= len(cases) else ():
-        name, runs = shorten(one_line(case_name(view.cases[case_id])), _SHORT_NAME), view.runs.get(case_id)
+        name, runs = case_name(view.cases[case_id]), view.runs.get(case_id)
         passed, judged = view.judged_runs(view.cases[case_id])
         there = f" (on {base} {runs.base_passed:,} of {runs.base_runs:,})" if runs is not None else ""
         shown.append(f"{name} passed {passed:,} of {plural(judged, 'run')}{there}")
@@ -374,7 +440,9 @@ _SENTENCES: Mapping[str, Callable[..., Sequence[Step]]] = {
     "repair-on-base": _repair_on_base,
     "compare-answers": _compare_answers,
     "raise-limit": _raise_limit,
-    "raise-run-timeout": lambda view: ["raise `run-timeout`" + _SETTINGS * view.report.is_for_merge],
+    "raise-run-timeout": _raise_run_timeout,
+    "fix-crash": _fix_crash,
+    "accept-answers": _accept_answers,
     "raise-budget": lambda view: [f"raise {LIMITS['cost']}" + _SETTINGS * view.report.is_for_merge],
     "then-again": _then_again,
     "let-compare": _let_compare,

@@ -91,6 +91,11 @@ def case_difference(case: CaseReport, view: View) -> str:
     return first_difference(case)
 
 
+def are_alike(cases: Sequence[CaseReport], view: View) -> bool:
+    """Whether more than two cases all differ in the same from what is expected."""
+    return len(cases) > 2 and len({case_difference(case, view) for case in cases}) == 1
+
+
 def case_details(view: View) -> list[tuple[CaseReport, list[str]]]:
     """What the statistics say of the cases that they name, a line for each metric."""
     return [

@@ -116,7 +116,7 @@ def _case_annotations(view: views.View) -> Iterator[_Annotation]:
                 yield _case_annotation(case, level, _what(case, what, view), view)
     lines = {case.case_id: case.line for case in report.cases}
     for case_id, changed in view.answers.items():
-        name = shorten(views.one_line(views.case_name(changed)), LONGEST_TITLE - 60)
+        name = views.case_name(changed)
         yield _Annotation(
             level="notice",
             title=f"{name} {changed_verb(view, changed)}",
@@ -179,7 +179,7 @@ def _cause_annotation(cause: views.Cause, kind: Level) -> _Annotation:
 
 
 def _case_annotation(case: CaseReport, kind: Level, what: str, view: views.View) -> _Annotation:
-    name = shorten(views.one_line(views.case_name(case)), LONGEST_TITLE - 60)
+    name = views.case_name(case)
     _, evidence = change_label(case, view)
     notes = metric_base_notes(view.changes.get(case.case_id), view.branch)
     lines = [evidence, *views.reason_lines(case, _LINES, notes)]

@@ -32,9 +32,12 @@ from agent_eval_results.report.markup import (
 from agent_eval_results.report.phrases import (
     STATUSES,
     VERDICTS,
+    Page,
     Step,
+    ToRun,
     agent_changes,
     agent_unchanged,
+    are_alike,
     as_often,
     case_details,
     case_difference,
@@ -126,9 +129,10 @@ def environment() -> Environment:
         "link": link,
         "fence": fence,
         "linked": pass_context(lambda context, reference: linked(reference, context["links"])),
-        "case": pass_context(lambda context, case: linked(case_reference(case, context["detail"]), context["links"])),
+        "case": pass_context(lambda context, case: linked(case_reference(case), context["links"])),
+        "is_odd": views.is_odd,
         "place": pass_context(lambda context, item: place(item.file, getattr(item, "line", None), context["links"])),
-        "case_name": pass_context(lambda context, case: context["detail"].shorten(views.case_name(case))),
+        "case_name": pass_context(lambda _, case: views.case_name(case)),
         "name": pass_context(lambda context, text: context["detail"].shorten(text)),
         "message": pass_context(lambda context, text: context["detail"].shorten_message(text)),
         "shorten": shorten,
@@ -371,7 +375,7 @@ def context(
         # What a provider needs, the text says at its top.
         "hints": not report.has_reason(NO_SECRETS),
         "advised": next((step.data["hint"] for step in view.outcome.next if "hint" in step.data), ""),
-        "alike": _alike(view, alone),
+        "alike": len(alone) if are_alike(alone, view) else 0,
         "table": alone[:rows],
         "examples": [
             example
@@ -405,11 +409,6 @@ def context(
     }
 
 
-def _alike(view: views.View, cases: Sequence[CaseReport]) -> int:
-    """The number of cases in the table and after it if all differ in the same from what is expected; else 0."""
-    return len(cases) if len(cases) > 2 and len({case_difference(case, view) for case in cases}) == 1 else 0
-
-
 def _next(steps: Sequence[Step], links: views.Links) -> Markup:
     run = links.own(links.run_url)
     parts = []
@@ -420,7 +419,10 @@ def _next(steps: Sequence[Step], links: views.Links) -> Markup:
         elif isinstance(step, views.Reference):
             parts.append(linked(step, links))
         else:
-            parts.append(prose(step.text) if run is None else link(prose(step.text), run))
+            label, url = (step.title, step.url) if isinstance(step, Page) else (step.text, run)
+            if isinstance(step, ToRun) and step.is_waiting:
+                url = links.waiting_url
+            parts.append(prose(label) if url is None else link(prose(label), url))
     return Markup("").join(parts)
 
 
@@ -458,7 +460,7 @@ def _base(view: views.View, detail: views.Detail) -> dict[str, Any]:
         "branch": view.branch,
         "statistics": [detail.shorten_message(line) for line in suite_lines(view)[: detail.listed]],
         "case_statistics": [
-            (detail.shorten(views.case_name(case)), [shorten(line, 2 * detail.name) for line in lines[:5]])
+            (views.case_name(case), [shorten(line, 2 * detail.name) for line in lines[:5]])
             for case, lines in case_details(view)[: min(detail.listed, _MOST_NAMES)]
         ],
     }

@@ -32,6 +32,7 @@ from agent_eval_results.report.views.digest import (
     case_name,
     close_vote_notes,
     failed_word,
+    is_odd,
     location,
     metric_rows,
     not_run_groups,

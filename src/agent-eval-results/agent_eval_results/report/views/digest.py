@@ -9,10 +9,12 @@ from operator import attrgetter
 
 from agent_eval_results import CaseComparison, CaseReport, ChangedAnswer, MetricReport, RunReport
 from agent_eval_results.outcome import has_crashed, has_timed_out, is_unanswered
+from agent_eval_results.report.views.detail import one_line
 from agent_eval_results.report.views.numbers import duration_text, measurement_text, score_text, threshold_text
 from agent_eval_scoring.core.reason import NO_REASON
-from agent_eval_scoring.core.text import first_line, listed, plural, share, shorten
+from agent_eval_scoring.core.text import first_line, listed, plural, share, shorten, unbroken
 
+_CASE_NAME, _LONG = 80, 1_000
 _LINE = 300
 """Characters of one line of an explanation."""
 _JUDGED_BY = {"vertex": "Vertex AI's evaluation service", "judge": "{}, not by Vertex AI as in ADK"}
@@ -177,13 +179,23 @@ def truncation_notes(cases: Iterable[CaseReport]) -> list[str]:
 
 
 def case_name(case: CaseReport | CaseComparison | ChangedAnswer) -> str:
-    """The name of a case. In the oldest format the id is the path of the file, of which only the last part is shown."""
-    return case.file.rpartition("/")[2] if case.eval_id == case.file else case.eval_id
+    """The name of a case, on one line and cut, so that it is the same in every text. In the oldest format the id is the
+    path of the file, of which only the last part is shown.
+    """
+    name = case.file.rpartition("/")[2] if case.eval_id == case.file else case.eval_id
+    # A forged one may have megabytes.
+    name = one_line(name if len(name) <= _LONG else shorten(name, _CASE_NAME))
+    return name if len(name) <= _CASE_NAME else unbroken(shorten(name, _CASE_NAME))
+
+
+def is_odd(case: CaseReport) -> bool:
+    """Whether a name is cut or has invisible characters, so that only its place shows which case it is."""
+    return case.eval_id not in {case.file, case_name(case)}
 
 
 def case_path(case: CaseComparison) -> str:
     """The file and the name, e.g. `evals/home.evalset.json:lamp_on`."""
-    return case.file if case.eval_id == case.file else case.case_id
+    return case.file if case.eval_id == case.file else f"{case.file}:{case_name(case)}"
 
 
 def location(file: str | None, line: int | None) -> str:

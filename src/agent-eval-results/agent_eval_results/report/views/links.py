@@ -10,7 +10,7 @@ from typing import Literal
 from urllib.parse import quote, urlsplit
 
 from agent_eval_results import CaseReport
-from agent_eval_results.report.views.detail import Detail, visible
+from agent_eval_results.report.views.detail import visible
 from agent_eval_results.report.views.digest import case_name, location
 from agent_eval_scoring.core.text import shorten
 
@@ -68,6 +68,11 @@ class Links:
         """The page of a pull request; None if the repository is unknown."""
         return self._page(f"{_PULL[self.pages]}/{number}")
 
+    @property
+    def waiting_url(self) -> str | None:
+        """The list of runs that wait for an approval; None if the repository is unknown, or not on GitHub."""
+        return self._page("actions?query=is%3Awaiting") if self.pages == "github" else None
+
     def _page(self, path: str) -> str | None:
         if not self.server_url or not _REPOSITORY.fullmatch(self.repository):
             return None
@@ -118,9 +123,9 @@ class Reference:
     """Whether the pull request changes the line: the link leads to its diff."""
 
 
-def case_reference(case: CaseReport, detail: Detail) -> Reference:
+def case_reference(case: CaseReport) -> Reference:
     """A case's name, leading to the case in the report or to its place."""
-    return Reference(text=detail.shorten(case_name(case)), file=case.file, line=case.line, case_id=case.case_id)
+    return Reference(text=case_name(case), file=case.file, line=case.line, case_id=case.case_id)
 
 
 def file_reference(file: str | None, line: int | None = None) -> Reference | None:
