@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 
 from agent_eval_scoring.criteria.facts._fact import Fact
 from agent_eval_scoring.criteria.facts._words import fold, folded, listed, ordinals, pattern, plain, table
@@ -27,6 +28,9 @@ _APART = re.compile("(?<![A-Za-z])([A-Z]{1,4})[ -]?(\\d+)$")
 _SIGNS = {"+": r"\+", "−": "-"}
 _MOST_SENTENCES = 200
 _LEAST_ALIKE = 0.25
+_MOST_CLAUSES = 400
+_MOST_ALIKE = 10
+"""So that the time does not grow with the square of a text's length."""
 _WORDS_NEAR = 5
 _WIDE_NEAR = 12
 """Words, or characters of scripts without spaces, before and behind a denial that say what is denied."""
@@ -189,7 +193,7 @@ class Words:
         ordinal is written out: third for 3rd.
         """
         if ordinal := _ORDINAL.match(reference, fact.start):  # The 1st floor: "First, go up" is none.
-            said = re.finditer(rf"(\w+) {re.escape(fold(ordinal[2]))}(?!\w)", self._folded)
+            said = re.finditer(rf"(?<!\w)(\w{{1,20}}) {re.escape(fold(ordinal[2]))}(?!\w)", self._folded)
             return any(ordinals().get(match[1]) == int(ordinal[1]) for match in said)
         if fact.kind == "code" and (quarter := _QUARTER.fullmatch(fact.text)):
             names = {name for name, day in ordinals().items() if day == int(quarter[1])} | {quarter[1]}
@@ -217,7 +221,7 @@ class Words:
         return any(
             denial(clause) is not None and Words(clause).says_one_of(table()["status"][opposite]["has"])
             for _, sentence in sentences(self._text)
-            for clause in clauses(sentence)
+            for clause in islice(clauses(sentence), _MOST_ALIKE)
         )
 
     def may_deny(self, *, free: bool = False) -> set[str]:
@@ -288,9 +292,10 @@ class Denials:
         """Divides it into sentences and clauses."""
         self._answer = answer
         self._sentences = [sentence for _, sentence in sentences(answer)]
-        self._parts = [clause for sentence in self._sentences for clause in clauses(sentence)]
+        parts = (clause for sentence in self._sentences for clause in clauses(sentence))
         self._split = [words(sentence) for sentence in self._sentences]
-        self._subjects = [_subjects(each) for each in (*self._parts, *self._sentences)]
+        self._places = [*islice(parts, _MOST_CLAUSES), *self._sentences]
+        self._subjects = [_subjects(each) for each in self._places]
 
     def denies(self, sentence: str) -> bool:
         """Whether the answer denies where it speaks of what a sentence denies; anywhere, if it speaks of it nowhere.
@@ -302,11 +307,9 @@ class Denials:
         about = _about(sentence)
         subjects = _subjects(about)
         shared = [len(subjects & each) for each in self._subjects]
-        best = [
-            text for text, count in zip((*self._parts, *self._sentences), shared, strict=True) if count == max(shared)
-        ]
-        if not any(shared):
-            best = [self._answer]
+        most = max(shared, default=0)
+        alike = (text for text, count in zip(self._places, shared, strict=True) if count == most)
+        best = list(islice(alike, _MOST_ALIKE)) if most else [self._answer]
         best += [] if at is None else [self._sentences[at]]
         is_free = Words(plain(about)).says_one_of(table()["negation"]["costs"])  # No fee, free of charge.
         known = list(states(plain(about)))
