@@ -131,7 +131,8 @@ def states(text: str) -> Iterator[Fact]:
             yield Fact.within("state", text, word.span(), {words[key]})
         before = key
     for match in () if text.isascii() else wide.finditer(text):
-        if is_about(words[match[0]], match):
+        is_denied = match.start() > 0 and text[match.start() - 1] in _NOT  # 未完了, 미완료
+        if not is_denied and is_about(words[match[0]], match):
             yield Fact.within("state", text, match.span(), {words[match[0]]})
 
 

@@ -94,12 +94,17 @@ def compare(
     expected = facts_of(reference, names=names, states=states)
     known = _Index(reference, expected)
     in_parts = known.in_other_parts(index)
+    own = sentences(reference)
+    repeated = [(at, at + len(sentence)) for at, sentence in own if f" {sentence.strip()}" in f" {answer}"]
     denied = [(at, at + len(clause)) for at, clause in _denying_clauses(reference)] if negation else []
     for fact in _distinct(expected):
         if fact.kind == "state" and said.says_opposite(fact) and any(low <= fact.start < high for low, high in denied):
             continue  # Not open, and closed: the denial is looked for.
         by_words = fact.kind in {"quote", "name", "state"}
-        is_there = said.has(fact) if by_words else index.has(fact) or _key(fact) in in_parts
+        if by_words:  # A sentence that is repeated as it is says what it says.
+            is_there = said.has(fact) or any(low <= fact.start < high for low, high in repeated)
+        else:
+            is_there = index.has(fact) or _key(fact) in in_parts
         others = set[str]() if is_there else _otherwise(fact, index, said, (reference, answer), states=states)
         known_values |= others
         (found if is_there or others else missing).append(fact)
