@@ -19,6 +19,8 @@ from runner_doubles import planned
 from agent_eval.runner.scoring import report_run
 from agent_eval_scoring.criteria.base import NotEvaluated
 from agent_eval_scoring.criteria.facts import compare, differences, facts_of
+from agent_eval_scoring.criteria.facts._phrases import Words
+from agent_eval_scoring.criteria.facts._words import listed, plain, table
 from agent_eval_scoring.criteria.registry import build
 from agent_eval_scoring.evalset.models.schema import CriterionConfig
 
@@ -317,6 +319,88 @@ def test_facts__another_form_is_the_same(reference: str, answer: str) -> None:
 @pytest.mark.parametrize(("reference", "answer", "missing"), OTHER.values(), ids=OTHER)
 def test_facts__another_fact_is_missing(reference: str, answer: str, missing: str) -> None:
     assert [fact.text.strip() for fact in compare(reference, answer, **ALL).missing] == [missing]
+
+
+# What a reviewer of the rules above found to pass, each with a wrong fact, and to fail, each with none.
+WRONG = [
+    ("Your parcel was delivered.", "Your parcel has not been delivered yet."),
+    ("The invoice is paid.", "The invoice is not paid yet."),
+    ("Call +49 30 1234567.", "Call +49 40 1234567."),
+    ("+33 1 23456789", "+33 2 23456789"),
+    ("Ring +1 415 555 0162", "Ring +1 915 555 0162"),
+    ("+49 30 1234567", "+48 30 1234567"),
+    ("午後0時30分", "午前0時30分"),
+    ("Parking is free.", "There is no parking."),
+    ("You should avoid milk.", "You should not drink water."),
+    ("You are free to cancel.", "You can not cancel."),
+    ("The amount is unchanged at 50.", "The amount is not 50."),
+    ("停车免费", "停车不免费"),
+    ("禁止停车", "不禁止停车"),
+    ("The order is not paid.", "The order is not unpaid."),
+    ("The gate is not locked.", "The gate is locked; the gate code is unlocked."),
+    ("The pool is closed.", "The pool is open. The sauna is not open."),
+    ("The train does not stop in Ulm.", "The train stops in Ulm. It does not stop in Augsburg."),
+    ("Never share your PIN.", "Share your PIN. Never share your address."),
+    ("There is no fee for luggage.", "The fee for luggage is 20 euros, feel free to ask."),
+    ("The delivery is on Sunday.", "So the delivery is on Monday."),
+    ("We meet on Thursday.", "We do meet on Friday."),
+    ("on the 1st floor", "on the twenty-first floor"),
+    ("3rd floor", "twenty-third floor"),
+    ("Q3 grew", "Q2 grew. 3 quarter-final games."),
+    ("Flight BA 2490 leaves.", "Flight LH 2490 leaves."),
+    ("Model RX 500", "Model TX 500"),
+    ("am 12. April 2026", "am 12.04. 2027"),
+    ("am 1. Mai", "Version 01.05."),
+    ("Saldo ist gesunken und beträgt 50 €", "Saldo: -50 €"),
+    ("50 cents", "0.5 kg"),
+    ("10 CT scans", "0.1 scans"),
+    ("600 €", "six cents"),
+    ("成人不免费", "成人免费"),
+    ("The door is open.", "The door isn't open."),
+    ("The 2 rooms are not available.", "The 2 rooms are available."),
+]
+RIGHT = [
+    ("You need Python version 3.12.", "Python 3.12 is required."),
+    ("Python 3.12 is required.", "You need Python version 3.12."),
+    ("On May 3 and 20 people came.", "On May 3, 20 people came."),
+    ("2019 2020 2021", "2021, 2020 and 2019"),
+    ("030/1234567", "030 1234567"),
+    ("午後0時", "正午"),
+    ("申请已获批。", "您的申请获批了。"),
+    ("600 €", "six cents euros"),
+    ("Order SKU 8841", "order 8841"),
+    ("BA 2490", "flight BA2490"),
+    ("The garage door is closed.", "The garage door isn't open."),
+    ("Call (415) 555-0162.", "+1 415-555-0162"),
+    ("The invoice is unpaid.", "The invoice hasn't been paid."),
+    ("订金200元不退。", "- 订金：200元，不可退"),
+    ("There is no fee.", "It is free of charge."),
+    ("on Thursday, March 6", "Thu, Mar 6"),
+]
+
+
+@pytest.mark.parametrize(("reference", "answer"), WRONG)
+def test_facts__a_wrong_one_never_passes(reference: str, answer: str) -> None:
+    assert compare(reference, answer, **ALL).missing
+
+
+@pytest.mark.parametrize(("reference", "answer"), RIGHT)
+def test_facts__a_right_one_never_fails(reference: str, answer: str) -> None:
+    assert not compare(reference, answer, **ALL).missing
+
+
+@pytest.mark.parametrize("state", table()["status"])
+def test_facts__each_word_of_a_state_is_known_in_an_answer(state: str) -> None:
+    row = table()["status"][state]
+    for word in listed(row["is"]):
+        assert Words(plain(f"Sales 5 {word}")).says_one_of(row["has"]), word
+
+
+def test_facts__the_time_of_denials_is_bounded() -> None:
+    start = time.process_time()
+    compare("The shop is not open. " * 200, "the shop, " * 10_000, **ALL)
+    compare("On the 3rd floor.", "Ab3dEfGh" * 10_000, **ALL)
+    assert time.process_time() - start < 8 * patience()
 
 
 @pytest.mark.parametrize("text", NONE.values(), ids=NONE)

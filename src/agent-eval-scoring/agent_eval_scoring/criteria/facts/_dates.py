@@ -60,7 +60,8 @@ def _with_names(text: str) -> Iterator[Fact]:
         elif after := pattern("day_after").match(text, end):
             yield from _date(text, (word.start(), after.end()), [(month, int(after[1]))], after[2] or "")
             if last := pattern("days_after").match(text, after.end(1)):
-                yield from _date(text, last.span(1), [(month, int(last[1]))], "")
+                group = last.lastindex or 1
+                yield from _date(text, last.span(group), [(month, int(last[group]))], "")
         elif year:
             yield Fact.within("date", text, (word.start(), year.end()), {f"{month:02}"}, {year[1]})
 
@@ -88,9 +89,9 @@ def times(text: str) -> Iterator[Fact]:
         if hours > 24 or minutes > 59:
             continue
         readings = {hours}
-        if hours == 12 and ((pm or pm_after) in _NIGHT):
+        if hours in {0, 12} and ((pm or pm_after) in _NIGHT):
             readings = {0}
-        elif (pm or pm_after) and 0 < hours < 12:
+        elif (pm or pm_after) and hours < 12:
             readings = {hours + 12}
         elif am or am_after or pm or pm_after:
             readings = {hours % 12 if am or am_after else hours}

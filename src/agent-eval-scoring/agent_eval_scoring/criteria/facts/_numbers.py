@@ -23,6 +23,7 @@ from agent_eval_scoring.criteria.facts._words import (
 )
 
 _LONGEST = 40
+_OF_CENTS = frozenset({"USD", "EUR"})
 _MILLIONS = re.compile("m(?![A-Za-z0-9])")
 _PREFIX = re.compile("^[وبلف]?(?:ال)?(?=.)")
 _BEFORE = 12
@@ -55,7 +56,8 @@ _ONE = frozenset({"one", "eins"})
 _HALF = re.compile(r" and a half\b", re.IGNORECASE)
 _FRENCH = frozenset({"deux", "trois", "quatre", "cinq", "sept", "huit", "neuf"})
 _CENTS = frozenset({"cent", "cents"})
-"""Hundreds in French, behind its own numbers; else money."""
+"""Hundreds in French, behind its own numbers or before its money; else money."""
+_FRENCH_MONEY = re.compile(" (?:euros?|francs?|dollars|mille)")
 _WITH_UNIT = re.compile("(.{3,30}?)((?:stund|tag|woch|monat|jahr|minut)ige?[mnrs]?)")
 _AND_A_HALF = re.compile("(.{2,30})einhalb|anderthalb")
 
@@ -113,7 +115,11 @@ def _in_words(text: str, first: re.Match[str]) -> tuple[int | None, int]:
             value = 1
         if value is not None and _may_follow(current, rest, value, ones_first=before or bare != key or is_arabic):
             current += value
-        elif bare in folded("numbers", "hundred") and 0 < current < 10 and (previous in _FRENCH or bare not in _CENTS):
+        elif (
+            bare in folded("numbers", "hundred")
+            and 0 < current < 10
+            and (bare not in _CENTS or previous in _FRENCH or _FRENCH_MONEY.match(text, word.end()))
+        ):
             current *= 100
         elif scale and is_arabic and (current or not count):
             total, current = total + scale * (current or 1), 0
@@ -180,6 +186,7 @@ def number(text: str, start: int, end: int, values: set[Decimal], *, tail: bool 
         values, end = _scaled(text, end, values)
         if cent := pattern("cent").match(text, end):
             values, end = {value / 100 for value in values}, cent.end()
+            units = units or _OF_CENTS
         half = pattern("half_before_unit").match(text, end)
         end = half.end() if half else end
         if ordinal := pattern("ordinal").match(text, end):

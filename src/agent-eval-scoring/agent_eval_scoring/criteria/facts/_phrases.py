@@ -9,7 +9,7 @@ from itertools import islice
 
 from agent_eval_scoring.criteria.facts._fact import Fact
 from agent_eval_scoring.criteria.facts._words import fold, folded, listed, ordinals, pattern, plain, table
-from agent_eval_scoring.criteria.tokenize import words
+from agent_eval_scoring.criteria.tokenize import stem, words
 
 _BEFORE = 24
 _NEAR = 20
@@ -22,6 +22,9 @@ _NOT = "未不非无無미"
 """In front of a word they deny it."""
 _ORDINAL = re.compile("(\\d{1,2})(?:st|nd|rd|th) ([a-z]+)")
 _ARTICLE = re.compile("^[وفبلك]?(?:ال|لل)")
+_UNDONE = frozenset({"pending", "processing"})
+"""States in which something is not done yet."""
+_VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){1,3}")
 _QUARTER = re.compile("[Qq]([1-4])")
 _JOINED = re.compile("([A-Za-z]{1,4})-?(\\d+)")
 _APART = re.compile("(?<![A-Za-z])([A-Z]{1,4})[ -]?(\\d+)$")
@@ -100,6 +103,16 @@ def _weekdays() -> Mapping[str, int]:
 
 
 @functools.cache
+def _short_day(day: int) -> re.Pattern[str]:
+    """A weekday in short, where it can be no other word: Thu, Mar 6; Mi., 24. September; at the end."""
+    names = table()["weekdays"]["names"][day].split()
+    long, short = (sorted({name[:size].title() for name in names}) for size in (3, 2))
+    either = "|".join(map(re.escape, [*long, "Thurs", *short]))
+    before_a_date = rf"(?:{either})(?:[.,]{{1,2}}\s?(?=\w+\s\d|\d)|\s(?=\d))"
+    return re.compile(rf"(?<!\w)(?:{before_a_date}|(?:{'|'.join(map(re.escape, long))})(?=$|[).\n]))")
+
+
+@functools.cache
 def _opposites() -> Mapping[str, str]:
     pairs = [pair.split("/") for pair in table()["opposites"]["states"].split()]
     return {first: second for pair in pairs for first, second in (pair, reversed(pair))}
@@ -141,6 +154,7 @@ class Words:
 
     def __init__(self, text: str) -> None:
         """Folds them."""
+        self._raw = text
         self._text = " ".join(text.split()).casefold()
         self._folded = fold(self._text)
         self._distinct = frozenset(fold(word[0]) for word in pattern("word").finditer(text))
@@ -158,8 +172,13 @@ class Words:
         if pattern("wide").search(value):
             return value in self._folded
         if (day := _weekdays().get(value)) is not None:
-            return any(_weekdays().get(word) == day for word in self._distinct)
-        return all(self._names(_bare(fold(word[0]))) for word in pattern("word").finditer(value))
+            is_there = any(_weekdays().get(word) == day for word in self._distinct)
+            return is_there or _short_day(day).search(self._raw) is not None
+        parts = [_bare(fold(word[0])) for word in pattern("word").finditer(value)]
+        is_place = len(parts) == 1 and parts[0].endswith("en")
+        if is_place and f"{parts[0][:-2]}er" in self._bare:  # Esslingen: das Esslinger Rathaus
+            return True
+        return all(map(self._names, parts))
 
     def says_one_of(self, stems: str) -> bool:
         """Whether a word is there that begins with one of the stems of a table."""
@@ -173,8 +192,6 @@ class Words:
 
     def _names(self, word: str) -> bool:
         """Whether a word of a name is there, also as a part: Wismarer."""
-        if word.endswith("en") and f"{word[:-2]}er" in self._bare:  # Esslingen: das Esslinger Rathaus
-            return True
         return word in self._bare or (len(word) > _PART and any(said.startswith(word) for said in self._bare))
 
     def has_short(self, fact: Fact) -> bool:
@@ -182,8 +199,10 @@ class Words:
         pairs = [value.lstrip("0").replace("-0", "-").split("-") for value in fact.values if "-" in value]
         slashes = pattern("wide").search(self._text) is not None
         forms = [
-            rf"{_GERMAN}0?{d}\.0?{m}\.|{d:0>2}\.{m:0>2}\.|0?{d}\.\s?(?:bis|-)\s?\d{{1,2}}\.0?{m}\."
-            + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}" * slashes
+            rf"{_GERMAN}0?{d}\.0?{m}\.(?! ?\d{{4}})"
+            rf"|(?<!ersion )(?<!v){d:0>2}\.{m:0>2}\.(?! ?\d{{4}})|0?{d}\.\s?(?:bis|-)\s?\d{{1,2}}\.0?{m}\."
+            + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}"
+            * slashes
             for m, d in pairs
         ]
         form = "|".join(forms)
@@ -194,11 +213,12 @@ class Words:
         ordinal is written out: third for 3rd.
         """
         if ordinal := _ORDINAL.match(reference, fact.start):  # The 1st floor: "First, go up" is none.
-            said = re.finditer(rf"(?<!\w)(\w{{1,20}}) {re.escape(fold(ordinal[2]))}(?!\w)", self._folded)
+            said = re.finditer(rf"(?<![\w-])(\w{{1,20}}) {re.escape(fold(ordinal[2]))}(?!\w)", self._folded)
             return any(ordinals().get(match[1]) == int(ordinal[1]) for match in said)
         if fact.kind == "code" and (quarter := _QUARTER.fullmatch(fact.text)):
-            names = {name for name, day in ordinals().items() if day == int(quarter[1])} | {quarter[1]}
-            form = rf"(?:{'|'.join(names)})(?:st|nd|rd|th)?[. -]{{0,2}}(?:quarter|quartal|분기|四半期|季度)"
+            names = [name for name, day in ordinals().items() if day == int(quarter[1])]
+            spelled = "|".join([*map(re.escape, names), rf"{quarter[1]}(?:st|nd|rd|th|\.)"])
+            form = rf"(?<![\w-])(?:{spelled})[ -](?:quarter|quartals?)(?![\w-])|{quarter[1]}\s?(?:분기|四半期|季度)"
             return re.search(form, self._folded) is not None
         if fact.kind == "code":
             parts = _JOINED.fullmatch(fact.text)
@@ -214,16 +234,33 @@ class Words:
         opposite = _opposites().get(next(iter(fact.values)))
         return opposite is not None and self.says_one_of(table()["status"][opposite]["has"])
 
-    def denies_opposite(self, state: str) -> bool:
-        """Whether a clause denies the opposite of a state: not open, for closed."""
-        opposite = _opposites().get(state)
-        if opposite is None or not self.says_one_of(table()["status"][opposite]["has"]):
+    def has_other_letters(self, fact: Fact, reference: str) -> bool:
+        """Whether the letters in front of a number are others wherever it is said: LH 2490 for BA 2490."""
+        own = _APART.search(reference[max(fact.start - _PART - 1, 0) : fact.end]) if fact.kind == "number" else None
+        if own is None:
             return False
-        return any(
-            denial(clause) is not None and Words(clause).says_one_of(table()["status"][opposite]["has"])
-            for _, sentence in sentences(self._text)
-            for clause in islice(clauses(sentence), _MOST_ALIKE)
-        )
+        said = [
+            match[1] for match in re.finditer(rf"(?:(?<![A-Za-z])([A-Z]{{1,4}})[ -])?(?<!\d){own[2]}(?!\d)", self._raw)
+        ]
+        return bool(said) and all(said) and own[1] not in said
+
+    def has_version(self, fact: Fact) -> bool:
+        """Whether a number with a point is said letter by letter, be it a number there or a version."""
+        value = fact.text if fact.kind == "number" else next(iter(fact.values))
+        if not _VERSION.fullmatch(value):
+            return False
+        return re.search(rf"(?<![\d.,]){re.escape(value)}(?!\d|[.,]\d)", self._raw) is not None
+
+    def denies_opposite(self, state: str) -> bool:
+        """Whether the opposite of a state is denied wherever it is said: not open, for closed."""
+        opposite = _opposites().get(state)
+        if opposite is None or not self.says_one_of(stems := table()["status"][opposite]["has"]):
+            return False
+        parts = (clause for _, sentence in sentences(self._text) for clause in clauses(sentence))
+        said = [clause for clause in islice(parts, _MOST_CLAUSES) if Words(clause).says_one_of(stems)]
+        # The word of a state may itself have a part that denies: 未付款.
+        bare = re.compile("|".join(re.escape(fold(stem)) for stem in listed(stems)))
+        return bool(said) and all(denial(bare.sub(" ", clause)) is not None for clause in said)
 
     def may_deny(self, *, free: bool = False) -> set[str]:
         """The words of the table that are there and may deny; `free`: costs, too."""
@@ -295,42 +332,57 @@ class Denials:
         self._sentences = [sentence for _, sentence in sentences(answer)]
         parts = (clause for sentence in self._sentences for clause in clauses(sentence))
         self._split = [words(sentence) for sentence in self._sentences]
-        self._places = [*islice(parts, _MOST_CLAUSES), *self._sentences]
-        self._subjects = [_subjects(each) for each in self._places]
+        # A point of a list may say after a comma what it denies: "Deposit: 200 EUR, not refundable".
+        points = [sentence for sentence in self._sentences if pattern("point").search(sentence)]
+        self._places = [(each, True) for each in islice(parts, _MOST_CLAUSES)] + [(each, False) for each in points]
+        self._subjects = [_subjects(each) for each, _ in self._places]
 
     def denies(self, sentence: str) -> bool:
         """Whether the answer denies where it speaks of what a sentence denies; anywhere, if it speaks of it nowhere.
 
         An answer in other words divides its sentences otherwise: what is denied may be one of its own, or one point of
-        a list.
+        a list. What is so otherwise is denied, too: not open, and closed; no fee, and free of charge.
         """
         at = _nearest(words(sentence), self._split)
         about = _about(sentence)
         subjects = _subjects(about)
         shared = [len(subjects & each) for each in self._subjects]
         most = max(shared, default=0)
-        alike = (text for text, count in zip(self._places, shared, strict=True) if count == most)
-        best = list(islice(alike, _MOST_ALIKE)) if most else [self._answer]
-        best += [] if at is None else [self._sentences[at]]
-        is_free = Words(plain(about)).says_one_of(table()["negation"]["costs"])  # No fee, free of charge.
+        alike = (place for place, count in zip(self._places, shared, strict=True) if count == most)
+        best = list(islice(alike, _MOST_ALIKE)) if most else [(self._answer, True)]
+        best += [] if at is None else [(self._sentences[at], False)]
+        is_free = Words(plain(about)).says_one_of(table()["negation"]["costs"]) and not _is_free(about)
         known = list(states(plain(about)))
-        return any(
-            denial(each) is not None or said.may_deny(free=is_free) or any(map(said.says_opposite, known))
-            for each, said in ((each, Words(plain(each))) for each in best)
-        )
+        return any(self._denied(text, known, free=is_free, is_clause=is_clause) for text, is_clause in best)
+
+    @staticmethod
+    def _denied(text: str, known: Sequence[Fact], *, free: bool, is_clause: bool) -> bool:
+        said = Words(plain(text))
+        opposite = any(map(said.says_opposite, known))
+        if denial(text) is not None or said.may_deny(free=free and is_clause):
+            own = (table()["status"][value]["has"] for fact in known for value in fact.values)
+            return not opposite or any(map(said.says_one_of, own))  # Not unpaid is no denial of paid.
+        return opposite and is_clause
 
     def claims(self, sentence: str, states: Collection[str]) -> bool:
         """Whether the most similar sentence of the answer denies, and not only that what is so is otherwise: closed,
-        and not open; pending, and not yet approved; free, and no fee (but not: not free).
+        and not open; pending, and not yet approved; free, and no fee.
         """
         at = _nearest(words(sentence), self._split)
         if at is None or (found := denial(self._sentences[at], strict=True)) is None:
             return False
-        parts = [each for each in clauses(self._sentences[at]) if found[0] in each] or [self._sentences[at]]
-        opposite = any(Words(plain(each)).denies_opposite(state) for each in parts for state in states)
-        loose = Words(plain(sentence)).may_deny(free=True)
-        loosely = bool(loose) and loose.isdisjoint(Words(plain(parts[0])).may_deny(free=True))
-        return not opposite and not loosely and not (states and pattern("not_yet").search(parts[0]))
+        part = next((each for each in clauses(self._sentences[at]) if found[0] in each), self._sentences[at])
+        said = Words(plain(part))
+        if _is_free(sentence) and said.says_one_of(table()["negation"]["costs"]) and not _is_free(part):
+            return False
+        if not _UNDONE.isdisjoint(states) and pattern("not_yet").search(part):
+            return False
+        return not any(said.denies_opposite(state) for state in states)
+
+
+def _is_free(text: str) -> bool:
+    """Whether it has a word for free of charge, denied or not."""
+    return any(fold(word) in fold(plain(text)) for word in listed(table()["negation"]["free"]))
 
 
 def _about(sentence: str) -> str:
@@ -347,15 +399,15 @@ def _about(sentence: str) -> str:
 
 
 def _subjects(text: str) -> set[str]:
-    """What a clause speaks of: the beginnings of its longer words, pairs of characters in scripts without spaces."""
+    """What a clause speaks of: the stems of its words, pairs of characters in scripts without spaces."""
     found = set[str]()
     previous = ""
     for word in words(text):
         if word >= "\u2e80":
             found |= {previous + word} if previous else set()
-        elif len(word) > _PART - 1 and word not in folded("negation", "words"):
+        elif len(word) > 2 and word not in folded("negation", "words") | folded("negation", "little"):
             word = _ARTICLE.sub("", word) if word[0] >= "\u0600" else word
-            found.add(word[: _PART + 1])
+            found.add(stem(word)[: _PART + 1])
         previous = word if word >= "\u2e80" else ""
     return found
 

@@ -104,7 +104,7 @@ def compare(
         if by_words:  # A sentence that is repeated as it is says what it says.
             is_there = said.has(fact) or any(low <= fact.start < high for low, high in repeated)
         else:
-            is_there = index.has(fact) or _key(fact) in in_parts
+            is_there = (index.has(fact) and not said.has_other_letters(fact, reference)) or _key(fact) in in_parts
         others = set[str]() if is_there else _otherwise(fact, index, said, (reference, answer), states=states)
         known_values |= others
         (found if is_there or others else missing).append(fact)
@@ -201,7 +201,7 @@ def _otherwise(fact: Fact, index: _Index, said: Words, texts: tuple[str, str], *
     """
     if fact.kind == "date" and said.has_short(fact):
         return {part.lstrip("0") for value in fact.values for part in value.split("-")}
-    if fact.kind in {"number", "code"} and said.has_spaced(fact, texts[0]):
+    if fact.kind in {"number", "code"} and (said.has_spaced(fact, texts[0]) or said.has_version(fact)):
         return set(fact.values)
     if fact.kind not in {"percent", "amount"} or not states:
         return set()
@@ -218,8 +218,11 @@ def _goes_down(text: str, fact: Fact) -> bool:
     """Whether the sentence of a fact says that something goes down by it, and not to it."""
     if pattern("reached").search(text[max(fact.start - _BEFORE, 0) : fact.start]):
         return False
-    if pattern("down_by").search(text[max(fact.start - _BEFORE, 0) : fact.start]):
+    before = text[max(fact.start - _BEFORE, 0) : fact.start]
+    if pattern("down_by").search(before):
         return True
+    if fact.kind == "amount" and not pattern("by_it").search(before):
+        return False
     own = (said for start, said in sentences(text) if start <= fact.start < start + len(said))
     return any("down" in each.values for sentence in own for each in facts_of(sentence, states=True))
 

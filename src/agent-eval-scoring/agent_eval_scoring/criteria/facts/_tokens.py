@@ -33,11 +33,13 @@ def codes(text: str) -> Iterator[Fact]:
     for match in pattern("compact").finditer(text):
         value = "".join(character for character in match[0] if character.isalnum() or character == "+").lower()
         if sum(map(str.isdigit, value)) >= 8:
-            values = {value}
-            if not match[0][0].isalpha():  # A number from abroad is known by what follows the country's digits, too.
-                values |= {value[1 + digits :].lstrip("0") for digits in (1, 2, 3) if value[0] == "+"}
-                values.add(value.lstrip("+0"))
-            yield Fact.within("code", text, match.span(), values)
+            values, country = {value}, set[str]()
+            if value[0] == "+":  # From abroad: known by what follows the country's digits, by a number that has none.
+                country = {value}
+                values |= {value[1 + digits :] for digits in (1, 2, 3) if value[1 + digits] != "0"}
+            elif value.isdecimal():
+                values.add(value.lstrip("0"))
+            yield Fact.within("code", text, match.span(), values, country)
     for match in pattern("versioned").finditer(text):  # As a number, 2.10 were 2.1.
         yield Fact.within("code", text, match.span(), {match[1]})
     for match in pattern("token").finditer(text):
