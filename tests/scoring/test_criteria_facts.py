@@ -358,6 +358,12 @@ WRONG = [
     ("成人不免费", "成人免费"),
     ("The door is open.", "The door isn't open."),
     ("The 2 rooms are not available.", "The 2 rooms are available."),
+    (
+        "The drug is not suitable for children under 12.",
+        "The drug is suitable for children under 12. It is not suitable for adults.",
+    ),
+    ("儿童不需要买票。", "儿童需要买票。成人不需要买票。"),
+    ("子供は料金がかかりません。", "子供は料金がかかります。大人は料金がかかりません。"),
 ]
 RIGHT = [
     ("You need Python version 3.12.", "Python 3.12 is required."),

@@ -392,7 +392,8 @@ def _about(sentence: str) -> str:
     if found is None:
         return clause
     if pattern("wide").search(clause) and not re.search("[\u0600-\u06ff]", clause):
-        return clause[max(found.start() - _WIDE_NEAR, 0) : found.end() + _WIDE_NEAR]
+        near = clause[max(found.start() - _WIDE_NEAR, 0) : found.end() + _WIDE_NEAR]
+        return near.replace(found[0], " ")
     return " ".join(
         [*clause[: found.start()].split()[-_WORDS_NEAR:], *clause[found.start() :].split()[: _WORDS_NEAR + 1]]
     )
@@ -403,6 +404,8 @@ def _subjects(text: str) -> set[str]:
     found = set[str]()
     previous = ""
     for word in words(text):
+        if word in _NOT:
+            continue
         if word >= "\u2e80":
             found |= {previous + word} if previous else set()
         elif len(word) > 2 and word not in folded("negation", "words") | folded("negation", "little"):
