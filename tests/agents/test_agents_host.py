@@ -300,6 +300,7 @@ def ended(returncode: int | None, error: Exception | None = None, by_gate: str |
 PREFACE = "\nOn how to mitigate this issue, please refer to:\n\nhttps://example.com/#429\n\n\n"
 KEY, NO_KEY = {"GOOGLE_API_KEY"}, "No API key was provided."
 CLIENT, SERVER = "google.genai.errors.ClientError", "google.genai.errors.ServerError"
+FROZEN = 'Traceback (most recent call last):\n  File "<frozen x>", line 1, in f\nModuleNotFoundError: shop\n'
 AT, ATTEMPTS = "agent.py:3: x()", [{"cause": "connection refused"}, {"status": 503}, {"status": 503}]
 
 
@@ -339,6 +340,13 @@ def failures() -> dict[str, AgentFailure]:
             "1 validation error for A\nx\n  Extra [type=extra, input_value='s']\n    For more", "ValidationError"
         ),
         "no field": loaded("1 validation error for A\n  Value error, no. [type=value_error]", "ValidationError"),
+        "the name of a tool": loaded(
+            "1 validation error for A\ntools.1.callable\n  Input should be callable [type=callable]", "ValidationError"
+        ),
+        "a package that --agent names": loaded(
+            "No module named 'shop'", "ModuleNotFoundError", Path("shop.agent"), traceback=FROZEN
+        ),
+        "no answer, of a host that is blocked": too_late(2, None, stopped=False, at=AT),
         "a variable": loaded("'X_KEY'", "KeyError", traceback="    os.environ['X_KEY']\nKeyError: 'X_KEY'"),
         "another key": loaded("'X_KEY'", "KeyError", traceback="    PRICES['X_KEY']\nKeyError: 'X_KEY'"),
         **{

@@ -131,6 +131,10 @@ def test_discovery__what_is_found_in_directories(tmp_path: Path) -> None:
     make(root, ["a/.json"], EVALS)
     find("misnamed and hard to name", root)
 
+    root = tmp_path / "underscores"
+    make(root, ["answers.json", "evals/weather_test.json", "evals/more-evalset.json"], EVALS)
+    find("an underscore instead of a point, beside a recording", root)
+
     root = tmp_path / "globs"
     make(root, ["a/smoke_x.test.json", "smoke_y.evalset.json", "a/x.test.json", "old/smoke_z.test.json"])
     others = ["build/smoke_copy.test.json", ".venv/pyvenv.cfg", ".venv/smoke_v.test.json", "smoke_data.json"]

@@ -342,7 +342,12 @@ def test_permissions__that_the_agents_user_lacks_are_named_with_the_way_out(open
     printed = run("--agent-python", str(home / "bin" / "python"), code=2, python=False, HOME=str(home))
     assert f"because of the permissions of {home}" in printed and "who can't enter HOME" in printed
     assert home.stat().st_mode & 0o777 == 0o755  # what was closed is open again
-    assert "env-file-unreadable" not in run()
+    dotenv.write_text('CRM_TOKEN=1\nCRM_KEY="2\n', "utf-8")
+    printed = run()
+    assert "env-file-unreadable" not in printed
+    assert (
+        "faults/.env:2: warning [env-file-line] `CRM_KEY` has a quote that is not closed, so it is not set." in printed
+    )
     for closed in (root / "faults", root / "faults/agent.py", dotenv):
         mode = closed.stat().st_mode
         closed.chmod(0o600)

@@ -248,7 +248,7 @@ REFUSED = [
     ("a.evalset.json", "--replace", "--say", "x"),
     ("a.evalset.json:b", "--say", "x", "--messages", "-"),
     ("a.evalset.json:b", "--say", " "),
-    ("b.evalset.json", "--say", "x", "--state", "[]"),
+    *(("b.evalset.json", "--say", "x", "--state", state) for state in ("[]", "city=Berlin", "@none.json")),
     ("b.evalset.json", "--messages", "none.txt"),
     ("b.evalset.json",),
     ("b.evalset.json", "--session", "x", "--say", "x"),

@@ -36,6 +36,16 @@ def of_cli(config: str | None, case: Any = None) -> dict[str, Any]:
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a setting in a config": (
+        {"a.test.json": SET, "test_config.json": {"num_runs": 3, "criteria": {"response_match_score": 0.8}}},
+        "2:1: warning [unknown-config-key] `num_runs` is not a key of a config file and is ignored.",
+        "It is a setting: write `num-runs = ...` in agent-eval.toml, or `--num-runs ...`.",
+    ),
+    "rules of an argument without its tool": (
+        {"a.test.json": SET, "test_config.json": scored({"threshold": 1, "args": {"city": "ignore_case"}})},
+        'write {"TOOL": {"city": "ignore_case"}}, with the tool that has `city`.',
+        "Correct the value, or remove the key to use its default.",
+    ),
     "cases by another name": (
         {"a.test.json": {"eval_set_id": "s", "evalcases": [CASE]}},
         "3:1: error [missing-field] The required field `eval_cases` of an eval set is missing.",

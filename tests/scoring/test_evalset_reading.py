@@ -98,6 +98,8 @@ MISTAKES: dict[str, str | bytes] = {
     "an error of a server": "404: Not Found",
     "csv": "query,reference\nhi,hello\n",
     "markdown": '```json\n{"a": 1}\n```\n',
+    "a heading": "# Weather\n",
+    "headings and words": "# Weather\n\n## Setup\n\nInstall it.\n",
     "words before it": 'Here is the eval set:\n{"a": 1}',
     "a pointer of lfs": "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n",
     "a link": "../evals/cases.evalset.json",
@@ -530,3 +532,10 @@ def test_migrate__comments_and_trailing_commas_are_dropped(tmp_path: Path) -> No
 def test_stem__suffixes() -> None:
     names = ("a.test.json", "b.evalset.json", "c.d.json", "e", ".test.json")
     assert [stem(Path(name)) for name in names] == ["a", "b", "c.d", "e", ".test"]
+
+
+def test_migrate__a_table_gets_a_hint_of_what_the_command_reads(tmp_path: Path) -> None:
+    (tmp_path / "cases.csv").write_text("query,reference\nhi,hello\n", "utf-8")
+    [problem] = migrate(tmp_path / "cases.csv", tmp_path / "new.evalset.json")
+    assert problem.code == "not-json" and problem.hint is not None
+    assert "exclude" not in problem.hint and '{"eval_set_id": "...", "eval_cases": [...]}' in problem.hint

@@ -19,6 +19,7 @@ MISTAKES = (
     *("run --eval_storage_uri gs://b", "run --enable_features=X", "run --agent-a2a-url=http://h"),
     *("run --model m", "run -n 4", "run --threshold a=b"),
     *("run --volcengine-secret-key k", "export xyzzy --abc", "export csv a b", "export adk --output x"),
+    *("run --parallel 4", "run --help-al", "edit a:b --message Hi"),
 )
 
 

@@ -138,6 +138,7 @@ PLANS: dict[str, tuple[Sequence[LoadedFile], dict[str, Any]]] = {
             ("its source has changed", custom(source="t"), {}),
             ("another function", custom(code="agent.metrics.rude"), {}),
             ("of a recording, which has no environment", custom(), {"without_code": {"agent"}}),
+            ("of a server", custom(), {"agents": {"a.test.json": "adk:http://h"}, "without_code": {"adk:http://h"}}),
             ("without a function", custom(code=None), {}),
         )
     },

@@ -403,7 +403,7 @@ def test_view__what_can_not_be_read_is_one_sentence(tmp_path: Path, capsys: pyte
         "missing": "can't be read: No such file or directory",
         "agent-eval-results": "Run `agent-eval run` first, or name the output directory of a run.",
         "newer": "schema",
-        "text.zip": "is not used: it is damaged or not a zip archive",
+        "text.zip": "is not a zip file). Download the artifact again, or name the directory",
         "nothing.zip": "is not used: it has no results.json",
         "bomb.zip": "is not used: its recordings.jsonl.gz is too large",
         "folder.zip": "can't be read: ",

@@ -86,6 +86,10 @@ _OF_OTHER_TOOLS = {
     "--enable_features": _FEATURES.format("ENABLE"),
     "--disable_features": _FEATURES.format("DISABLE"),
     "--log_level": "What the agent logs is in `logs/` of the output directory",
+    # pytest, and others
+    "--parallel": "Use --concurrency N",
+    "--jobs": "Use --concurrency N",
+    "--repeat": "Use --num-runs N",
     "--model": "The agent's model is set in its code; that of judges is --judge-model",
     "-n": "Use --num-runs N for the runs of each case, or --concurrency N for how many are run at once",
     # veadk
@@ -116,6 +120,9 @@ class _Parser(argparse.ArgumentParser):
             action = self._option_string_actions[value[1]]
             name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
             message = f"{value[1]} needs a value: `{value[1]} {name}`"
+        if (value := re.match(r"argument (--[\w-]+): expected \d arguments", message)) is not None:
+            names = self._option_string_actions[value[1]].metavar or ()
+            message = f"{value[1]} takes {' and '.join(names)}: `{' '.join((value[1], *names))}`"
         if formats := next(
             (action for action in self._actions if isinstance(action, argparse._SubParsersAction)), None
         ):
@@ -263,10 +270,13 @@ def _unrecognized(rest: Sequence[str], command: str, parsers: Mapping[str, argpa
         return f"{message}. {other}"
     if former := FORMER.get(flag.removeprefix("--")):
         return f"{message}. Use {former}"
-    if near := difflib.get_close_matches(flag, parsers[command]._option_string_actions, n=1):
+    known = [name for name in parsers[command]._option_string_actions if name not in {"--help", "--help-all"}]
+    if near := difflib.get_close_matches(flag, known, n=1):
         return f"{message}. Did you mean {near[0]}?"
     others = [f"`{name}`" for name, parser in parsers.items() if flag in parser._option_string_actions]
-    return f"{message}. It is a flag of {', '.join(others)}." if others else message
+    everything = "--help-all" if command == "run" else "--help"
+    more = f"It is a flag of {', '.join(others)}" if others else f"All flags: agent-eval {command} {everything}"
+    return f"{message}. {more}."
 
 
 def _parser(*, everything: bool = False) -> tuple[_Parser, Mapping[str, _Parser]]:

@@ -238,6 +238,7 @@ def _short(text: str, limit: int = 60) -> str:
 
 
 _LIMITS = ArchiveLimits()
+_DOWNLOAD = "Download the artifact again, or name the directory with results.json."
 _UNPACK = "If you trust it, unpack it and name the directory with results.json."
 
 
@@ -272,7 +273,8 @@ def open_results(path: Path) -> Iterator[StoredResults]:
         try:
             unpack(read_regular(path, _LIMITS.archive_bytes), folder, _LIMITS)
         except UnsafeArchive as error:
-            raise UnreadableError(f"{harmless(str(path))} is not used: {error}.", _UNPACK) from None
+            hint = _DOWNLOAD if "zip archive" in str(error) else _UNPACK
+            raise UnreadableError(f"{harmless(str(path))} is not used: {error}.", hint) from None
         except OSError as error:
             message = f"{harmless(str(path))} can't be read: {error.strerror or error}."
             raise UnreadableError(message, "Name a zip as it was downloaded.") from None

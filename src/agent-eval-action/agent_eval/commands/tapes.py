@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -123,7 +124,11 @@ def _compare(ref: str, suite: Suite, root: Path, io: CliIO) -> int:
         git = open_git(root, io.environ)
         commit = git.commit(ref)
         if commit is None:
-            raise GitError(f"`{harmless(ref)}` is no commit of this repository. Paths stand before --diff.")
+            name = harmless(ref)
+            todo = f"Fetch it (`git fetch origin {name}`), or correct the name."
+            if os.path.exists(ref):  # noqa: PTH110 - Path's raises for a long name
+                todo = "Paths stand before --diff."
+            raise GitError(f"`{name}` is no commit of this repository. {todo}")
         for file in suite.files:
             for case in file.cases:
                 path = tape_path(root, file.path, case.eval_id)

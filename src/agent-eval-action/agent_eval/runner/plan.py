@@ -206,7 +206,8 @@ def make_plan(
     cases: list[PlannedCase] = []
     masker = masker or Masker()
     for file in files:
-        file_problems = _cannot_run(file, judge, has_code=agents.get(file.path) not in without_code)
+        agent = agents.get(file.path, "")
+        file_problems = _cannot_run(file, judge, without_code=agent if agent in without_code else None)
         problems += file_problems
         if has_error(file_problems) or file.path not in agents:
             continue
@@ -325,14 +326,14 @@ def _skip_reason(
     return RunError(kind=missing.code, owner="gate", message=message)
 
 
-def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> list[Problem]:
+def _cannot_run(file: LoadedFile, judge: Judge | None, *, without_code: str | None) -> list[Problem]:
     """What ADK accepts and this version does not support. It is refused, because it would gate nothing."""
     problems = []
     config = file.config.source or file.path
     for criterion in file.config.criteria:
         if criterion.name in file.config.custom_metrics:
-            if not has_code and "code" not in file.config.custom_metrics[criterion.name]:
-                problems.append(_recorded_metric(criterion.metric, config))
+            if without_code is not None and "code" not in file.config.custom_metrics[criterion.name]:
+                problems.append(_metric_without_agent(criterion.metric, config, without_code))
             continue
         if criterion.metric not in METRICS:
             problems += _package_problem(criterion, config)
@@ -351,11 +352,13 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> lis
     return problems
 
 
-def _recorded_metric(metric: str, config: str) -> Problem:
+def _metric_without_agent(metric: str, config: str, agent: str) -> Problem:
+    server = agent.startswith(("adk:", "a2a:"))
+    why = "which is not here: the agent is a server" if server else "and a recording has none"
     return Problem(
         code="custom-metric-without-agent",
-        message=f"The custom metric `{metric}` runs in the agent's environment, and a recording has none.",
-        hint="Run the agent, or remove the metric from `criteria`.",
+        message=f"The custom metric `{metric}` runs in the agent's environment, {why}.",
+        hint="Run the agent itself (`agent: DIRECTORY`), or remove the metric from `criteria`.",
         file=config,
     )
 

@@ -296,6 +296,11 @@ class Finder:
             message = f"{who} names the address {address}, but not its protocol"
             hint = f"Write `adk:{address}` for ADK's REST interface (`adk api_server`), or `a2a:{address}` for A2A."
             return Problem(code="remote-agent-url", message=message, hint=hint)
+        if driver_of(name).prefix == "" and (other := re.match(r"([\w.+-]+:)(https?://.*)", name)) is not None:
+            address = plain(without_credentials(other[2]))
+            message = f"{who} names the address {address} with the unknown protocol `{plain(other[1])}`"
+            hint = f"Write `adk:{address}` for ADK's REST interface (`adk api_server`), or `a2a:{address}` for A2A."
+            return Problem(code="remote-agent-url", message=message, hint=hint)
         if name.endswith(".json") and (self.root / name).is_file():
             message = f"{who} names {plain(name)}, which is a file of JSON, not an agent"
             hint = f"An eval file goes without `--agent`: `agent-eval run {plain(name)}`. Recorded answers: "

@@ -303,7 +303,8 @@ def too_late(
         traceback=(waiting.where or None) if waiting else None,
         hint="See where it waited. If the agent is slow but correct, give turns more time (`--turn-timeout`)."
         if waiting
-        else "Something blocks the agent's event loop: an endless loop, or a synchronous call that takes too long.",
+        else "Something blocks the agent's event loop: an endless loop, or a synchronous call that takes too long. End "
+        "the loop, await an asynchronous call instead, or give turns more time (`--turn-timeout`).",
     )
 
 
@@ -343,7 +344,7 @@ def _at(line: str) -> str:
     return f" It was at {line}" if line else ""
 
 
-_ONLY_FROZEN = re.compile(r'(?:\s*File "<frozen [^\n]*\n)+[^\n]*\n?')
+_ONLY_FROZEN = re.compile(r'(?:Traceback [^\n]*\n)?(?:\s*File "<frozen [^\n]*\n)+[^\n]*\n?')
 """A traceback of Python's own import alone."""
 
 

@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+from agent_eval_agents.dotenv import dotenv_of, unread_lines
 from agent_eval_scoring.core.problem import docs_page
 from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.core.text import first_line
@@ -32,6 +33,7 @@ pip install ['"]?([\w.\[\],-]+) -> Add `{0}` to the agent's requirements.
 from 'google\.adk\.tools\.(mcp)_tool' -> Add `google-adk[{0}]` to the agent's requirements.
 partially initialized module -> Two modules import each other: import inside of a function, or from a third module.
 EOF when reading a line -> There is no standard input here: take the value from a variable (`agent-env`).
+tools\.(\d+)\.callable: -> `tools[{0}]` is no tool. Write the function without quotes or a call: `tools=[NAME]`.
 is None, not an ADK agent -> Assign an agent: `root_agent = Agent(name=..., model=...)`, or return it in the function.
 """
 """What exceptions say, and what to do. {0} is what the brackets match."""
@@ -42,11 +44,11 @@ def known_hint(
 ) -> str | None:
     """The hint for an exception whose cause is known by its words; None for others."""
     for pattern, _, hint in (line.partition(" -> ") for line in _SAYINGS.strip().splitlines()):
-        if match := re.search(pattern, first_line(message, 500)):
+        if match := re.search(pattern, essence(message)):
             return hint.format(*match.groups())
     name = re.search(r": '([^']+)'$", message) if kind == "FileNotFoundError" else None
     if name is None:
-        return unset_variable_hint(kind, message, traceback)
+        return unset_variable_hint(kind, message, traceback, root, agent)
     path = Path(name[1])
     if not path.is_absolute():
         folder = agent if agent is not None and agent.is_dir() else agent.parent if agent is not None else None
@@ -91,14 +93,20 @@ def essence(message: str) -> str:
     return first_line(f"{first}: {'; '.join(fields)}" if fields else first, 500)
 
 
-def unset_variable_hint(kind: str, message: str, traceback: str | None) -> str | None:
-    """The hint for an environment variable that the agent reads and that the job does not have."""
+def unset_variable_hint(
+    kind: str, message: str, traceback: str | None, root: Path | None = None, agent: Path | None = None
+) -> str | None:
+    """The hint for an environment variable that the agent reads and that neither the job nor the `.env` sets."""
     match = _UNSET.search(first_line(message, 500)) or _GETENV.search(traceback or "")
     if kind == "KeyError" and "environ" in (traceback or ""):
         match = re.fullmatch(r"'(\w+)'", message.strip())
     if match is None:
         return None
     name = next(filter(None, match.groups()))
+    if root is not None and agent is not None and agent.is_absolute() and (file := dotenv_of(agent, root)) is not None:
+        for unread in (line for line in unread_lines(file, root) if line.variable == name):
+            shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.as_posix()
+            return f"{shown}:{unread.line}: {unread.message}. {unread.hint}"
     return f"Set `{name}` in this job, where it is not set, and pass it on: `agent-env: +{name}`."
 
 
@@ -192,7 +200,8 @@ def _missing_module(message: str, agent: Path, root: Path, nearest: str | None) 
     close = nearby(first, [name for place in (folder, folder.parent, root) for name in _modules(place)], 1, 0.75)
     guess = f"Did you mean `{close[0]}`, which is in the repository? If not: " if close else ""
     if first in dotted[:1]:
-        guess += "`--agent` names it. "
+        todo = "orrect `--agent`, e.g. `--agent DIRECTORY`, or add the package to the agent's requirements"
+        return f"{guess}{'c' if guess else 'C'}{todo}: neither the repository's root nor `src` has `{first}`."
     elif first:
         guess += f"correct the import, or add the package of `{first}` to the agent's requirements. "
     guess += "Importable are the agent's parent directory, the repository's root and `src`."

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agent_eval_agents.dotenv import dotenv_of, unread_warnings
 from agent_eval_agents.protocol import AgentFailure
 from agent_eval_agents.sandbox import Isolation, Sandbox, blocked_at
 from agent_eval_agents.venv.environment import AgentInterpreter, EnvironmentRequest, activation, named_interpreter
@@ -57,9 +58,12 @@ def unreachable(places: Sequence[AgentPlace], root: Path, isolation: Isolation) 
         if part is not None:
             message = f"{who} can't read the agent {place.name} because of the permissions of {part}."
             problems.setdefault(message, _error("agent-unreachable", message, _access_hint(part, isolation)))
-        elif (dotenv := _dotenv(place, root)) and (part := blocked_at(dotenv, isolation.sandbox.user, need=os.R_OK)):
-            message = f"{who} can't read {dotenv} because of the permissions of {part}; it is not loaded."
-            problems.setdefault(message, _unread(message, part))
+        elif place.directory is not None and (dotenv := dotenv_of(place.directory, root)) is not None:
+            if part := blocked_at(dotenv, isolation.sandbox.user, need=os.R_OK):
+                message = f"{who} can't read {dotenv} because of the permissions of {part}; it is not loaded."
+                problems.setdefault(message, _unread(message, part))
+            else:
+                problems |= {f"{dotenv}:{problem.line}": problem for problem in unread_warnings(dotenv, root)}
     return list(problems.values())
 
 
@@ -92,15 +96,6 @@ def likely_start(request: EnvironmentRequest, sandbox: Sandbox) -> tuple[Path, S
     if python is None or not os.path.isfile(python):  # noqa: PTH113 - Path's raises where a directory can't be entered
         return None
     return python, replace(sandbox, environment={**sandbox.environment, **activation(python, sandbox)})
-
-
-def _dotenv(place: AgentPlace, root: Path) -> Path | None:
-    """The `.env` that ADK loads for an agent: the nearest one up to the root."""
-    if place.directory is None:
-        return None
-    folders = [place.directory, *place.directory.parents]
-    inside = folders[: folders.index(root) + 1] if root in folders else folders
-    return next((file for folder in inside if (file := folder / ".env").is_file()), None)
 
 
 def _unread(message: str, part: Path) -> Problem:

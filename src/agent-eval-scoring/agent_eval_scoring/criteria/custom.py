@@ -115,9 +115,9 @@ class CustomMetric:
 def no_environment(metric: str) -> MetricFailure:
     """The failure of a custom metric without an agent's environment to run in."""
     return MetricFailure(
-        f"`{metric}` runs in the agent's environment, and a recording has none",
+        f"`{metric}` runs in the agent's environment, which is not here",
         kind=MetricFailureKind.ENVIRONMENT,
-        hint="Run the agent, or remove the metric from `criteria`.",
+        hint="Run the agent itself (`agent: DIRECTORY`), or remove the metric from `criteria`.",
     )
 
 

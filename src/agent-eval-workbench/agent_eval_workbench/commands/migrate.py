@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -27,6 +28,11 @@ from agent_eval_workbench.recording.stored import masked, masks_in
 from agent_eval_workbench.recording.target import new_set_id, stem
 from agent_eval_workbench.sources.cases import eval_cases
 from agent_eval_workbench.sources.reading import Source, read_conformance
+
+_NOT_JSON = (
+    "`migrate` reads JSON: ADK's legacy formats, scenarios, and datasets of agents-cli. Write an eval set: "
+    '{"eval_set_id": "...", "eval_cases": [...]}.'
+)
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
@@ -49,9 +55,14 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     return 0
 
 
+def _read(old: Path) -> tuple[Document | None, list[Problem]]:
+    document, problems = read_document(old, old.as_posix(), lenient=True)
+    return document, [replace(item, hint=_NOT_JSON) if item.code == "not-json" else item for item in problems]
+
+
 def _without_new(old: Path) -> list[Problem]:
     """The problem of a call without a file to write; of the old file, if that is nothing to migrate."""
-    document, problems = read_document(old, old.as_posix(), lenient=True)
+    document, problems = _read(old)
     if document is None:
         return problems
     if isinstance(document.value, dict) and "criteria" in document.value:
@@ -87,7 +98,7 @@ def migrate(
     if folder.is_dir() and (source := read_conformance(folder, folder.as_posix())):
         unused = [] if initial_session is None else [_unused_session(initial_session)]
         return unused + _recorded(source, new, root, masker or Masker())
-    document, problems = read_document(old, old.as_posix(), lenient=True)
+    document, problems = _read(old)
     if document is not None and isinstance(document.value, dict) and "scenarios" in document.value:
         return problems + _scenarios(document, new, initial_session, root)
     session, session_problems = (

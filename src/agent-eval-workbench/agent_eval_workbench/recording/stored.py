@@ -338,6 +338,16 @@ def _json_messages(text: str, where: str) -> list[Content]:
     return messages
 
 
+_STATE = """E.g. --state '{"user_name": "Mina"}', or `@FILE`."""
+
+
+def _no_state(text: str) -> Refused:
+    what = f"the file `{text[1:]}`" if text.startswith("@") else f"`{shorten(text, 60)}`"
+    pair = re.fullmatch(r"([\w:]+)=([^'\"]*)", text)
+    hint = f"Write --state '{json.dumps({pair[1]: pair[2]})}'." if pair is not None else _STATE
+    return error(_MESSAGES_CODE, f"--state takes a JSON object, not {what}.", hint)
+
+
 def read_state(text: str) -> dict[str, Any]:
     """The state of `--state`: JSON, or `@FILE`.
 
@@ -348,10 +358,10 @@ def read_state(text: str) -> dict[str, Any]:
         source = read_regular(Path(text[1:]), MAX_SETTINGS).decode("utf-8") if text.startswith("@") else text
         state = parse_value(source)
     except (OSError, ValueError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else problem
-        raise error(
-            _MESSAGES_CODE, f"--state can't be read: {reason}.", """E.g. --state '{"user_name": "Mina"}'"""
-        ) from problem
+        if not isinstance(problem, OSError):
+            raise _no_state(text) from problem
+        message = f"--state: `{text[1:]}` can't be read: {problem.strerror}."
+        raise error(_MESSAGES_CODE, message, _STATE) from problem
     if not isinstance(state, dict):
-        raise error(_MESSAGES_CODE, "--state is not a JSON object.", """E.g. --state '{"user_name": "Mina"}'""")
+        raise _no_state(text)
     return state

@@ -265,6 +265,8 @@ def reasons(root: Path, directories: list[Path], skip: frozenset[Path]) -> Itera
             yield f"Git ignores `{name_of(path, root)}`: remove the pattern ({rule}), or name the path."
             break  # Usually the rule covers the others, too.
     lacking = [path for path in files if not path.name.endswith(SUFFIXES) and looks_like_evals(path)]
+    if renamed := [path for path in lacking if _MISNAMED.search(path.stem)]:
+        lacking = renamed  # Others may be recordings, which have the keys, too.
     if lacking:
         names = listed([f"`{name_of(path, root)}`" for path in lacking], 3)
         what = "looks like an eval file" if len(lacking) == 1 else "look like eval files"
@@ -281,6 +283,8 @@ def _json_files(directory: Path, skip: frozenset[Path]) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(".json"))
 
 
+_MISNAMED = re.compile(r"(?<=.)[_-](test|evalset)$", re.IGNORECASE)
+"""The end of a stem that was to be `.test` or `.evalset`."""
 _BARE_CASES = re.compile(r'\s*(?:\[\s*)?\{\s*"eval_?[iI]d"')
 """The beginning of a single case, or of a list of them, which ADK does not read."""
 
@@ -291,8 +295,12 @@ def advice(path: Path, them: str) -> str:
     if is_dataset_text(text):
         return f"For agents-cli's datasets, move {them} below `{'/'.join(DATASETS)}/`, name the path"
     name = unbroken(harmless(path.name.partition(".")[0])) or "cases"
+    if misnamed := _MISNAMED.search(path.stem):
+        name = f"{unbroken(harmless(path.stem[: misnamed.start()]))}.{misnamed[1].lower()}.json"
+    else:
+        name += SUFFIXES[1]
     wrap = ', and write {"eval_set_id": "...", "eval_cases": [...]} around its cases' if _BARE_CASES.match(text) else ""
-    return f"Rename {them}, e.g. to `{name}{SUFFIXES[1]}`{wrap}"
+    return f"Rename {them}, e.g. to `{name}`{wrap}"
 
 
 def looks_like_evals(path: Path) -> bool:

@@ -31,6 +31,7 @@ _FORMATS = (
     (r"(?:#[^\n]*\n\s*)*(?:\[\[?[a-z_][\w.]*\]\]?\s*$|[\w.]+ ?= ?[\"\d\[{tf])", "TOML, or Python", _CONVERT),
     (r"[^\s{[\"]+\.json\s*\Z", "only a path: a link that Git has written as text", "Set `core.symlinks` in Git."),
     (r"[\w ]+(?:[,;\t][\w ]*)+$", "a table (CSV)", _CONVERT),
+    (r"(?:#{1,6} [^\n]*(?:\n\s*|\Z))+(?:\Z|[^\s{\[#/])", "Markdown", "A file of JSON begins with { or [."),
     (r"[^\s{\[\"'\d/#-][^\n]{12}", "text", "A file of JSON begins with { or [."),
 )
 """Beginnings of files that are not JSON at all, what they are, and what to do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.patterns import bounded
 from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.core.text import shorten
 
 WORDS = ("exact", "ignore", "any", "ignore_case", "ignore_space", "ignore_case_and_space", "subset")
 """Rules without a value."""
@@ -146,6 +148,14 @@ def _check(rule: Any) -> None:
     raise ValueError(f"`{given}` is no rule; {f'the nearest is `{near[0]}`' if near else f'there are {known}'}")
 
 
+def _is_rule(rule: Any) -> bool:
+    try:
+        _check(rule)
+    except ValueError:
+        return False
+    return True
+
+
 def _by_tool(value: Any) -> dict[str, dict[str, Any]]:
     if not isinstance(value, Mapping):
         raise ValueError('must be an object of tools, e.g. {"search": {"city": "ignore_case"}}')
@@ -157,6 +167,10 @@ def _by_tool(value: Any) -> dict[str, dict[str, Any]]:
         try:
             rules[tool] = check_rules(of_tool)
         except ValueError as error:
+            if _is_rule(of_tool):
+                written = json.dumps({tool: of_tool})
+                around = f'maps tools to the rules of their arguments: write {{"TOOL": {shorten(written, 80)}}}'
+                raise RuleError(f"{around}, with the tool that has `{tool}`", tool) from None
             raise RuleError(f"`{tool}` {error}", tool, *getattr(error, "path", ())) from None
     return rules
 
@@ -178,6 +192,9 @@ def _check_tool_rule(rule: Any) -> dict[str, Any]:
         fits = len(limits) == 1 and type(limits[0]) is int and limits[0] >= 1 and _is_name(next(iter(value)))
     else:
         fits = (kind == "some_of" and names and bool(value)) or (kind in ("never", "succeeds") and _is_name(value))
+    if isinstance(rule, Mapping) and len(rule) > 1 and all(key in _TOOL_RULES for key in rule):
+        parts = shorten(", ".join(json.dumps({key: part}) for key, part in rule.items()), 200)
+        raise ValueError(f"has {len(rule)} conditions, and a rule has one: write {parts}")
     if not fits:
         raise ValueError(
             'must be one of {"before": ["a", "b"]}, {"success_before": ["a", "b"]}, {"never": "a"}, '

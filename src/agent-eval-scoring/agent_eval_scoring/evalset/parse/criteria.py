@@ -177,10 +177,16 @@ def hint_for_metric(metric: str, names: Iterable[str]) -> str:
     return f"{guess} {docs_page('criteria')} has them all, and other tools' names."
 
 
+_SETTINGS = {"num-runs", "min-pass-rate", "concurrency", "turn-timeout", "fail-fast", "judge-model", "exclude"}
+"""Settings that people write in a config file."""
+
+
 def hint_for_key(key: str) -> str | None:
     """The hint for a criterion beside `criteria`, and for other tools' lists of metrics; None for other keys."""
     if key in {"metrics", "eval_metrics", "evaluation_metrics", "metrics_to_run"}:
         return 'ADK has the metrics as keys of "criteria", each with its threshold: {"response_match_score": 0.8}.'
+    if (setting := key.replace("_", "-")) in _SETTINGS:
+        return f"It is a setting: write `{setting} = ...` in agent-eval.toml, or `--{setting} ...`."
     return f'Criteria are keys of "criteria": {{...}}. Write `{key}` there.' if key in METRICS else None
 
 
