@@ -162,6 +162,7 @@ REFUSED_CONFIGS = {
     "a list", "criteria a list", "null criterion", "word", "no threshold", "unknown simulator", "code config",
     "instructions in the old style", "instructions without plan", "instructions that are no template",
     "instructions with an unknown filter", "percent", "a custom metric as text",
+    "options of another tool's metric",
 }  # fmt: skip
 """The other mistakes ADK finds while it scores, or never."""
 

@@ -39,6 +39,12 @@ def test_environment__templates_are_compiled_once(tmp_path: Path, monkeypatch: p
     assert _compiled(monkeypatch) == names
     assert _compiled(monkeypatch) == []
     [summary] = tmp_path.rglob("summary.md.j2.*")
+    with monkeypatch.context() as patch:
+        patch.setattr("jinja2.__version__", "0")
+        assert _compiled(monkeypatch) == names, "another Jinja may make other code"
+    other = environment().overlay(autoescape=False, cache_size=0)
+    other.get_template("summary.md.j2")
+    assert len([*tmp_path.rglob("summary.md.j2.*")]) == 3, "the code of other options is another file"
     summary.write_bytes(summary.read_bytes()[:-100])
     assert _compiled(monkeypatch) == ["summary.md.j2"]
     assert _compiled(monkeypatch) == []

@@ -379,6 +379,23 @@ def test_read_settings__variables_that_are_no_secrets_are_named(tmp_path: Path) 
     ]
 
 
+def test_read_settings__an_input_of_github_wins_over_a_variable_with_underscores(tmp_path: Path) -> None:
+    for given, runs in (
+        ({"INPUT_NUM_RUNS": "3"}, 3),
+        ({"INPUT_NUM_RUNS": "5", "INPUT_NUM-RUNS": "2"}, 2),
+        ({"INPUT_NUM-RUNS": "3", "INPUT_NUM_RUNS": ""}, 3),
+        ({"INPUT_NUM-RUNS": "", "INPUT_NUM_RUNS": "4"}, 1),
+    ):
+        settings, problems = read_settings(tmp_path, environ=given)
+        assert (settings.num_runs, problems) == (runs, []), given
+
+
+def test_read_settings__a_line_that_may_have_a_secret_is_not_repeated(tmp_path: Path) -> None:
+    (tmp_path / "agent-eval.toml").write_text("judge-api-key = AIzaSyD-0123\n", "utf-8")
+    _, [problem] = read_settings(tmp_path)
+    assert problem.line == 1 and "AIza" not in f"{problem.message} {problem.hint}"
+
+
 def test_read_settings__settings_in_another_place_are_named(tmp_path: Path) -> None:
     (tmp_path / "evals").mkdir()
     for name in ("agent-eval.yaml", "evals/agent-eval.toml"):

@@ -59,9 +59,10 @@ def read_settings(
     in_file = _read_file(root / CONFIG_FILE) if isinstance(text, EllipsisType) else read_settings_file(text or "")
     problems = [*in_file.problems, *(_misnamed(root) if isinstance(text, EllipsisType) else ())]
     problems += _variables(secrets or {})
-    # GitHub's runner keeps the dashes of a name; a variable of GitLab has underscores.
-    given = {name: text for name, text in (environ or {}).items() if name.startswith("INPUT_")}
-    inputs = {name.removeprefix("INPUT_").replace("_", "-").lower(): text for name, text in given.items()}
+    # GitHub's runner keeps the dashes of a name, and then only that counts; a variable of GitLab has underscores.
+    given = {name.removeprefix("INPUT_"): text for name, text in (environ or {}).items() if name.startswith("INPUT_")}
+    dashed = {name: name.replace("_", "-") for name in given}
+    inputs = {new.lower(): given[name] for name, new in dashed.items() if name == new or new not in given}
     for setting in SETTINGS:
         raw, source = _raw_value(setting, flags or {}, inputs, secrets or {}, in_file.values)
         if source != setting.input:

@@ -121,6 +121,8 @@ def _not_toml(error: TomlError, text: str) -> Problem:
     if error.line is None:
         return problem
     row = text.split("\n")[error.line - 1].strip()
+    if _MAY_BE_SECRET.search(row):
+        return problem  # Its value must not get into reports.
     problem = replace(problem, message=f"{problem.message}: `{shorten(row, 60)}`")
     word = re.match(r"(?:[^=]*=\s*)?\[?\s*([A-Za-z][\w./*-]*)\s*[],]?\s*$", row)
     if str(error).startswith("Invalid value") and word is not None:
@@ -130,6 +132,7 @@ def _not_toml(error: TomlError, text: str) -> Problem:
     return problem
 
 
+_MAY_BE_SECRET = re.compile("key|token|secret|passw|headers|credential|auth", re.IGNORECASE)
 _TOML = "The file must be TOML, e.g. `num-runs = 3`."
 _REMEDIES = {
     "Invalid value": 'Texts need quotes, e.g. `gate = "both"`.',

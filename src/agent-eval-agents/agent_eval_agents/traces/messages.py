@@ -105,7 +105,8 @@ def _messages(span: Span, kind: Literal["input", "choice"], keys: Sequence[str])
         if kind == "input" and not all(message.texts or message.calls or message.responses for message in said):
             # OpenInference leaves out parts that it does not know, e.g. of the Responses API; the value has them.
             whole = _of_value(span, "input.value", role="")
-            return whole if len(whole) >= len(said) else said
+            told = {text for message in whole for text in message.texts}
+            return whole if whole and all(told.issuperset(message.texts) for message in said) else said
         return said
     return [message for name, message in _said_in_events(span) if name == kind]
 

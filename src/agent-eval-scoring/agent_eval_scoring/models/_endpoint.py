@@ -161,7 +161,7 @@ def _check_key(key: str | None, variable: str) -> None:
     """Refuses a key in quotation marks, as a `.env` file has it that Docker or a CI system reads."""
     if key and key[0] in "\"'" and key[-1] == key[0]:
         raise ModelFailure(
-            "no-credentials",
+            "invalid-request",  # It is no run without keys: what needs one can't be skipped.
             f"The value of {variable} is in quotation marks, which are no part of a key.",
             f"Write it without them, e.g. `{variable}=KEY` in a .env file that Docker reads.",
         )

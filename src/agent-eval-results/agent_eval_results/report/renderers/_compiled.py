@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import sys
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from jinja2 import BytecodeCache
+import jinja2
+from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
 
 from agent_eval_scoring.core.files import replacing
+
+_OPTIONS = ("autoescape", "trim_blocks", "lstrip_blocks", "keep_trailing_newline", "undefined", "optimized")
 
 
 def beside_modules() -> BytecodeCache:
@@ -23,6 +27,12 @@ def beside_modules() -> BytecodeCache:
 
 
 class _Cache(BytecodeCache):
+    def get_bucket(self, environment: Environment, name: str, filename: str | None, source: str) -> Bucket:
+        # Jinja's own key has neither its version nor what decides which code is made, e.g. whether values are escaped.
+        made_by = [jinja2.__version__, *(str(getattr(environment, option)) for option in _OPTIONS)]
+        made = hashlib.sha256(" ".join(made_by).encode()).hexdigest()[:8]
+        return super().get_bucket(environment, f"{name}.{made}", filename, source)
+
     def get_cache_key(self, name: str, filename: str | None = None) -> str:
         return name
 

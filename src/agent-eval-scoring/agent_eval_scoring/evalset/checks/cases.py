@@ -154,7 +154,11 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
                         path,
                         "Add what the session's state has at the end, or another criterion.",
                     )
-            elif criterion.name in lacking and len(lacking) < len(config.criteria) and _judges_another(criterion, file):
+            elif (
+                criterion.name in lacking
+                and len(lacking) < len(config.criteria)
+                and (dataset is not None or _judges_another(criterion, file))
+            ):
                 yield file.warning(
                     "case-without-rubrics",
                     f"`{criterion.name}` ({where}) does not judge `{case.eval_id}`: it has no rubric for this case.",

@@ -7,7 +7,7 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from pydantic.alias_generators import to_camel
 
 from agent_eval_scoring.evalset.models.criterion_options import (
@@ -209,18 +209,12 @@ INFORMATIONAL_METRICS = tuple(name for name, spec in METRICS.items() if spec.fam
 """Reported after the configured ones, in this order. They can't be configured and don't affect the gate."""
 
 
-def _with_module(value: str) -> str:
-    if "." not in value.strip("."):
-        raise ValueError('must name the module, too, e.g. "evals.metrics.polite"')
-    return value
-
-
 class CodeConfig(BaseModel):
     """A Python function."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
-    name: Annotated[str, AfterValidator(_with_module)]
+    name: str
     """`package.module.function`, importable in the agent's interpreter."""
 
 

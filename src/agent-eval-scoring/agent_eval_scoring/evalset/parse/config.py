@@ -99,8 +99,12 @@ def parse_config(
     problems += check_simulator(document)
     problems += _ignored_live_mode(document)
     criteria, criteria_problems = read_criteria(document, skip)
-    for name in (parsed and parsed.custom_metrics) or ():
-        if parsed is not None and name not in parsed.criteria:
+    for name, metric in ((parsed and parsed.custom_metrics) or {}).items():
+        if parsed is not None and name in parsed.criteria and "." not in metric.code_config.name.strip("."):
+            place: JsonPath = ("custom_metrics", name, "code_config", "name")
+            message, hint = "`name` must name the module, too.", 'E.g. "evals.metrics.polite".'
+            problems.append(document.error("invalid-value", message, path=place, hint=hint))
+        elif parsed is not None and name not in parsed.criteria:
             message, at = f"No criterion names `{name}`, so it scores nothing.", ("custom_metrics", name)
             hint = f'Add it to the criteria with a threshold: "criteria": {{"{name}": 0.5}}.'
             problems.append(document.warning("custom-metric-unused", message, path=at, key=True, hint=hint))
@@ -169,8 +173,9 @@ class ConfigFinder:
 
     def unused(self, configs: Iterable[Path], files: Collection[Path]) -> Iterator[Problem]:
         """Warnings for configs that apply to none of the files, after `for_file` of each; none with an override."""
+        read = {os.path.realpath(path) for path in self._nearest.values() if path is not None}  # Links, too.
         for path in configs if self.override is None else ():
-            used = path in self._nearest.values() or any(file.is_relative_to(path.parent) for file in files)
+            used = os.path.realpath(path) in read or any(file.is_relative_to(path.parent) for file in files)
             if not used and '"criteria"' in _text_of(path):  # The name is common in other tools.
                 yield Problem(
                     severity=Severity.WARNING,
