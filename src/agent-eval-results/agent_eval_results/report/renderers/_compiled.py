@@ -28,8 +28,10 @@ def beside_modules() -> BytecodeCache:
 
 class _Cache(BytecodeCache):
     def get_bucket(self, environment: Environment, name: str, filename: str | None, source: str) -> Bucket:
-        # Jinja's own key has neither its version nor what decides which code is made, e.g. whether values are escaped.
-        made_by = [jinja2.__version__, *(str(getattr(environment, option)) for option in _OPTIONS)]
+        # Jinja's own key has neither its version nor what decides which code is made: whether values are escaped, which
+        # filters get the context.
+        told = sorted(name for name, each in environment.filters.items() if hasattr(each, "jinja_pass_arg"))
+        made_by = [jinja2.__version__, *(str(getattr(environment, option)) for option in _OPTIONS), *told]
         made = hashlib.sha256(" ".join(made_by).encode()).hexdigest()[:8]
         return super().get_bucket(environment, f"{name}.{made}", filename, source)
 
