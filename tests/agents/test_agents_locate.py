@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tomllib
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,21 @@ def test_choose_agents__set_id_that_two_files_of_one_agent_share(tmp_path: Path)
     assert (problem.code, problem.file) == ("duplicate-eval-set-id", "one/b.test.json")
     assert problem.severity is Severity.WARNING
     assert "`one/a.test.json`" in problem.message
+
+
+def test_check_names__set_id_that_two_files_of_one_agent_share(tmp_path: Path) -> None:
+    """`validate` chooses no agent, and says it all the same."""
+    make(tmp_path, "one/agent.py", "two/agent.py")
+    files = [of_apps(name) for name in ("one/a.test.json", "one/b.test.json", "two/a.test.json")]
+    for file in files:
+        file.eval_set.eval_set_id = "default"
+
+    def shared(mapping: Mapping[str, str], explicit: str | None = None) -> list[tuple[str, str | None]]:
+        return [(each.code, each.file) for each in check_names(tmp_path, files, mapping, explicit=explicit)]
+
+    assert shared({}) == [("duplicate-eval-set-id", "one/b.test.json")]
+    assert shared({"*/a.test.json": "two"}) == [("duplicate-eval-set-id", "two/a.test.json")]
+    assert len(shared({}, "recorded:answers.json")) == 2
 
 
 @pytest.mark.nightly

@@ -325,12 +325,14 @@ def test_load_suite__a_name_that_is_not_utf8_is_an_error(tmp_path: Path, name: b
 # `file.json:case1,case2`.
 
 VECTORS = json.loads((DATA / "evalset" / "adk_2_13_0_selectors.json").read_text(encoding="utf-8"))["selector"]
-WITH_COLONS = {
+WITH_COLONS: dict[str, dict[str, list[str]]] = {
+    "a.json:": {"a.json:": []},
     "C:/x:c1,c2:zz": {"C:/x": ["c1", "c2:zz"]},
     "gs://b/x.json:c1": {"gs": ["//b/x.json:c1"]},
     "/abs/p:q/a.json:c1": {"/abs/p": ["q/a.json:c1"]},
 }
-"""ADK drops what follows a second colon; an id may hold one. (It keeps blanks around ids, too; we trim them.)"""
+"""ADK drops what follows a second colon; an id may hold one. Without ids ADK runs all cases, we none. (ADK keeps blanks
+around ids, too; we trim them.)"""
 
 
 def nothing_exists(path: str) -> bool:
@@ -356,7 +358,7 @@ def test_selectors__vectors_of_adk(texts: list[str], expected: dict[str, list[st
         ("d/:x", {"d/"}, Selector(path="d/", ids=("x",))),
         ("C:\\a:b.json:c", {"C:\\a:b.json"}, Selector(path="C:\\a:b.json", ids=("c",))),
         ("a.json: b ,, b,c ", set(), Selector(path="a.json", ids=("b", "c"))),
-        ("a.json: , ", set(), Selector(path="a.json")),
+        ("a.json: , ", {"a.json"}, Selector(path="a.json: , ")),
         ("", set(), Selector(path="")),
     ],
 )

@@ -480,6 +480,7 @@ HINTS: dict[str, tuple[Any, Any, list[str], str]] = {
         'Write {"author": "sub_agent", "text": "..."}.',
     ),
     "a string that is not closed": ('{"eval_set_id": "a\n", "eval_cases": []}', None, [], "The string is not closed"),
+    "a colon without a case": (ONE, None, ["a.test.json:"], "Did you mean `a.test.json`?"),
     "a case as another argument": (ONE, None, ["a.test.json", "c"], "`a.test.json:c` selects this case"),
 }
 """An eval file, a config or None, the targets, and what to do."""
@@ -842,6 +843,39 @@ def test_load_suite__a_criterion_in_two_spellings_and_a_scale_that_falls(tmp_pat
         ("duplicate-key", "criteria.tool_trajectory_avg_score.match_type"),
         ("invalid-value", "criteria.judge_prompt.scale"),
     ]
+
+
+def test_load_suite__a_rubric_without_text(tmp_path: Path) -> None:
+    empty: list[dict[str, Any]]
+    empty = [{"rubric_id": name, "rubric_content": text} for name, text in (("a", {}), ("b", {"text_property": " "}))]
+    case = {"eval_id": "c", "conversation": [{"user_content": {"parts": [{"text": "Hi"}]}}], "rubrics": empty}
+    write(tmp_path / "a.test.json", {"eval_set_id": "a", "eval_cases": [case]})
+    quality = {"threshold": 1, "rubrics": [{**rubric, "rubric_id": f"all-{rubric['rubric_id']}"} for rubric in empty]}
+    write(tmp_path / "test_config.json", {"criteria": {"rubric_based_final_response_quality_v1": quality}})
+    suite = load_suite(tmp_path)
+    assert [(problem.code, str(problem.severity), problem.path) for problem in suite.problems] == [
+        ("invalid-value", "warning", f"{where}.rubrics[{number}]")
+        for where in ("eval_cases[0]", "criteria.rubric_based_final_response_quality_v1")
+        for number in (0, 1)
+    ]
+    assert not suite.errors, "ADK loads it"
+
+
+def test_load_suite__a_pattern_of_exclude_that_matches_nothing(tmp_path: Path) -> None:
+    for name in ("evals/slow/a.test.json", "evals/b.test.json", "evals/old/test_config.json", "evals/notes.json"):
+        write(tmp_path / name, ONE)
+
+    def unused(*exclude: str, **options: Any) -> list[tuple[str, str | None]]:
+        problems = load_suite(tmp_path, exclude=exclude, **options).problems
+        return [(each.message, each.hint) for each in problems if each.code == "exclude-unused"]
+
+    assert unused("evals/slow/", "/evals/old/", "evals/*s.json", "node_modules/", "#a/b", "!evals/c", "") == []
+    assert unused("evals/slwo/", "evals/new/x/**", "c.test.json") == [
+        ("The pattern `evals/slwo/` of `exclude` matches no eval file and no config.", "Did you mean `evals/slow`?"),
+        ("The pattern `evals/new/x/**` of `exclude` matches no eval file and no config.", "Correct it, or remove it."),
+        ("The pattern `c.test.json` of `exclude` matches no eval file and no config.", "Correct it, or remove it."),
+    ]
+    assert unused("evals/slwo/", targets=["evals/b.test.json"]) == [], "it may be for the others"
 
 
 def test_load_suite__a_config_in_yaml_is_missed_aloud(tmp_path: Path) -> None:

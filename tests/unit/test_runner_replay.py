@@ -24,7 +24,7 @@ from agent_eval.runner.replay import CaseTools
 from agent_eval_agents.messages import ModelAsked, ModelRan, ToolAsked, ToolError, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval_agents.protocol import AgentFailure, Owner
 from agent_eval_agents.tapes import Mode, Tape, ToolHashes, ToolRule, ToolRules, read_tape, tape_path
-from agent_eval_agents.tool_files import ToolFiles, hash_of_files, stale_tools
+from agent_eval_agents.tool_files import ToolFiles, depends_problems, hash_of_files, stale_tools
 from agent_eval_results import RunError
 from agent_eval_scoring.core.content import FunctionCall, FunctionResponse, user_message
 from agent_eval_scoring.core.invocation import IntermediateData, Invocation
@@ -260,7 +260,8 @@ def test_in_plan__a_file_of_depends_that_can_not_be_read_is_found_before_anythin
     assert problem.code == "tool-rule-invalid"
     assert problem.message.startswith("`depends` of a [[tool]] names a file that can't be read: It is larger than")
     assert problem.message.endswith(": big.db")
-    assert tapes(tmp_path, "replay", dataclasses.replace(rule, depends=("*.db", "!big.db"))).in_plan(plan)[1] == []
+    without = tapes(tmp_path, "replay", dataclasses.replace(rule, depends=("*.db", "!big.db"))).in_plan(plan)[1]
+    assert [each.message for each in without] == ["`depends` of the [[tool]] `book` matches no file."]
 
 
 def lists(*names: str) -> Step:
@@ -372,14 +373,18 @@ def test_notices(tmp_path: Path) -> None:
         "The answers of `book` were recorded before it changed: the file that defines it"
     ]
     assert tapes(tmp_path).notices({"agent": "1.18.0"}) == []
-    (tmp_path / "db.sql").write_text("")
-    rules = (ToolRule(name="book", depends=("*.sql",)), ToolRule(name="get", depends=("bd/**",)))
-    assert tapes(tmp_path, "replay", *rules).notices() == [
-        "`depends` of the [[tool]] `get` matches no file, so no change can make its recorded answers stale"
-    ]
     assert tapes(tmp_path).notices({"agent": "2.13.0", "other": "3.0.0rc1"}) == [
         "Recorded tools were not tested with google-adk 3.0.0rc1: check that no tool runs with `replay: tools`"
     ]
+
+
+def test_depends_problems__a_pattern_without_files(tmp_path: Path) -> None:
+    (tmp_path / "db.sql").write_text("")
+    rules = ToolRule(name="book", depends=("*.sql",)), ToolRule(name="get", depends=("bd/**",))
+    problems = depends_problems(ToolRules(rules=rules), ToolFiles(tmp_path))
+    expected = [("tool-rule-invalid", "warning", "`depends` of the [[tool]] `get` matches no file.")]
+    assert [(each.code, each.severity, each.message) for each in problems] == expected
+    assert tapes(tmp_path, "replay", *rules).in_plan(Plan(cases=(), num_runs=1, problems=()))[1] == problems
 
 
 def test_models__a_call_of_another_run_that_can_not_be_replayed_is_no_obstacle(tmp_path: Path) -> None:

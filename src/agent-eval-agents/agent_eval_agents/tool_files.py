@@ -14,10 +14,11 @@ from agent_eval_scoring.core.files import MAX_TEXT, read_regular
 from agent_eval_scoring.core.git_process import CONFIG, ENVIRONMENT, KEPT, GitError, run_git
 from agent_eval_scoring.core.masking import MASK
 from agent_eval_scoring.core.patterns import PathPatterns
-from agent_eval_scoring.core.text import listed
+from agent_eval_scoring.core.problem import Problem, Severity
+from agent_eval_scoring.core.text import harmless, listed
 
 _SECONDS = 60.0
-NO_FILES = hashlib.sha256().hexdigest()[:16]
+_NO_FILES = hashlib.sha256().hexdigest()[:16]
 """`hash_of_files` of nothing."""
 
 
@@ -91,6 +92,24 @@ class ToolFiles:
         if key not in self._sources:
             self._sources[key] = _hash_of_sources(self._root, files)
         return self._sources[key]
+
+
+def depends_problems(rules: ToolRules, files: ToolFiles) -> list[Problem]:
+    """Problems of the files that `depends` names: found before anything runs, not at the first call of a tool."""
+    problems = []
+    for rule in rules.rules:
+        try:
+            if rule.depends and files.of_patterns(rule.depends) == _NO_FILES:
+                message = f"`depends` of the [[tool]] `{rule.name}` matches no file."
+                hint = "Correct it: no change can make the recorded answers stale."
+                problems.append(
+                    Problem(severity=Severity.WARNING, code="tool-rule-invalid", message=message, hint=hint)
+                )
+        except OSError as error:
+            message = f"{error.strerror}: {harmless(str(error.filename))}"
+            hint = "Make it readable, or exclude it: a pattern that begins with `!` takes files out of `depends`."
+            return [*problems, Problem(code="tool-rule-invalid", message=message, hint=hint)]
+    return problems
 
 
 def stale_tools(tape: Tape, rules: ToolRules, files: ToolFiles) -> dict[str, str]:

@@ -88,10 +88,10 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
             return 2
     plan_problems += pipeline.policy_problems(settings, suite)
     if pipeline.decides_tools(settings.tape_mode, settings.tool_rules):
-        plan_problems += [*pipeline.tapes_unsupported(settings, choices), *pipeline.tape_problems(settings.root, suite)]
-        report.notices += pipeline.unanswered(
-            settings.replay, settings.tool_rules, settings.output, settings.root, suite, choices
-        )
+        rules, output, root = settings.tool_rules, settings.output, settings.root
+        plan_problems += pipeline.tapes_unsupported(settings, choices)
+        plan_problems += pipeline.tape_problems(root, output, rules, suite)
+        report.notices += pipeline.unanswered(settings.replay, rules, output, root, suite, choices)
     log_problems([*problems, *plan_problems], io)
     if has_error(plan_problems):
         return 2

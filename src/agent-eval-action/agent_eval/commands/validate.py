@@ -36,7 +36,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     problems += placed(misnamed_models(suite.files, model_settings(settings), io.environ), settings.root)
     if settings.policy != Policy():
         problems += policy_problems(settings, suite)
-    problems += tape_problems(settings.root, suite)
+    problems += tape_problems(settings.root, settings.output, settings.tool_rules, suite)
     problems += named_agents_problems(settings, suite)
     suite = dataclasses.replace(suite, problems=(*suite.problems, *problems))
     print_problems(suite.problems, arguments.format)

@@ -85,9 +85,9 @@ def named_agents_problems(settings: Settings, suite: Suite) -> list[Problem]:
     """Problems of the agents that `[agents]` or a manifest of agents-cli names, where no agent is chosen."""
     from agent_eval_agents.discovery import check_names
 
-    if settings.agent is not None or suite.errors:
+    if suite.errors:
         return []
-    return check_names(settings.root, suite.files, settings.agents, lambda: _every_file(settings))
+    return check_names(settings.root, suite.files, settings.agents, lambda: _every_file(settings), settings.agent)
 
 
 def _every_file(settings: Settings) -> list[str]:

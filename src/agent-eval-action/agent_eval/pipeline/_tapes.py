@@ -279,12 +279,13 @@ def stale_tools_by(output: Path, root: Path, tool_rules: tuple[ToolRule, ...]) -
     return functools.partial(stale_tools, rules=ToolRules(rules=tool_rules), files=files)
 
 
-def tape_problems(root: Path, suite: Suite) -> list[Problem]:
-    """What is wrong with the tapes beside the eval files, whether or not they are used."""
-    from agent_eval_agents.tapes import InvalidTape, read_tape
+def tape_problems(root: Path, output: Path, tool_rules: tuple[ToolRule, ...], suite: Suite) -> list[Problem]:
+    """What is wrong with the tapes beside the eval files and with `depends`, whether or not they are used."""
+    from agent_eval_agents.tapes import InvalidTape, ToolRules, read_tape
+    from agent_eval_agents.tool_files import ToolFiles, depends_problems
     from agent_eval_scoring.evalset.paths import absolute
 
-    problems: list[Problem] = []
+    problems = depends_problems(ToolRules(rules=tool_rules), ToolFiles(root.absolute(), [output]))
     for stored in stored_tapes(root, suite):
         if stored.case_id is not None:
             try:

@@ -19,7 +19,7 @@ from agent_eval_agents import tapes
 from agent_eval_agents.messages import ModelAsked, ModelNews, ModelRan, ToolAsked, ToolRan, ToolsetAsked, ToolsetListed
 from agent_eval_agents.protocol import AgentFailure, FailureKind, Look, Owner, SoFar
 from agent_eval_agents.replay_text import hint_of, message_of, remarks_on
-from agent_eval_agents.tool_files import NO_FILES, ToolFiles
+from agent_eval_agents.tool_files import ToolFiles, depends_problems
 from agent_eval_results import RecordedScores, RunError, ToolUse, give_to_owner
 from agent_eval_scoring.core.content import FunctionCall
 from agent_eval_scoring.core.invocation import Invocation
@@ -242,7 +242,7 @@ class Tapes:
         """
         self._num_runs = plan.num_runs
         # The base branch's files are not the pull request's to repair.
-        problems = [] if self.of_base else self._unreadable()
+        problems = [] if self.of_base else depends_problems(self.rules, self._files)
         cases = []
         for case in plan.cases:
             try:
@@ -258,17 +258,6 @@ class Tapes:
             fingerprint = _hash([case.fingerprint, self.mode, self.of_base, self.rules.as_json(), tape, untrusted])
             cases.append(case.answered_by(tape if self.mode == "replay" else "", fingerprint))
         return dataclasses.replace(plan, cases=tuple(cases)), problems
-
-    def _unreadable(self) -> list[Problem]:
-        """Errors about files that `depends` names: found before anything runs, not at the first call of a tool."""
-        try:
-            for patterns in filter(None, (rule.depends for rule in self.rules.rules)):
-                self._files.of_patterns(patterns)
-        except OSError as error:
-            message = f"{error.strerror}: {harmless(str(error.filename))}"
-            hint = "Make it readable, or exclude it: a pattern that begins with `!` takes files out of `depends`."
-            return [Problem(code="tool-rule-invalid", message=message, hint=hint)]
-        return []
 
     def _index(self, planned: PlannedCase) -> tapes.TapeIndex | None:
         """The case's tape; None if it has none, or a new one is made."""
@@ -360,8 +349,8 @@ class Tapes:
         return ToolFiles(self.root, self.skip)
 
     def notices(self, adk: Mapping[str, str] = _UNKNOWN) -> list[str]:
-        """What a reader of the report should know about recorded tools: changed ones (`stale = "warn"`), `depends`
-        without files, and versions of google-adk whose tools this version of agent-eval was not tested with.
+        """What a reader of the report should know about recorded tools: changed ones (`stale = "warn"`), and versions
+        of google-adk whose tools this version of agent-eval was not tested with.
 
         Args:
             adk: The version of each agent, by the agent's key.
@@ -370,11 +359,6 @@ class Tapes:
             f"The answers of `{tool}` were recorded before it changed: {what}"
             for tool, what in sorted(self._changed.items())
             if self.rules.of(tool).stale == "warn"
-        ]
-        lines += [
-            f"`depends` of the [[tool]] `{rule.name}` matches no file, so no change can make its recorded answers stale"
-            for rule in self.rules.rules
-            if rule.depends and self._files.of_patterns(rule.depends) == NO_FILES
         ]
         lines += [
             f"Recorded tools were not tested with google-adk {version}: check that no tool runs with `replay: tools`"

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,7 +99,7 @@ def choose_agents(
         The choices, and a problem for each group of files without an agent or with several.
     """
     choices = _choose(root, files, explicit, mapping or {}, everything)
-    shared = _shared_set_ids(choices, files)
+    shared = _shared_set_ids(choices.by_file, files)
     agent_problems = _check_agents(root, choices, files, runs)
     lost_states = _without_state(choices, files, stateless, ignored=ignore_state)
     return AgentChoices(
@@ -113,11 +114,24 @@ def check_names(
     files: Sequence[LoadedFile],
     mapping: Mapping[str, str],
     everything: Callable[[], Sequence[str]] | None = None,
+    explicit: str | None = None,
 ) -> list[Problem]:
-    """Problems of `[agents]` and of manifests alone: of the agents that they name; see `choose_agents`."""
+    """Problems of `[agents]`, of manifests and of the sets' ids alone, with no agent; see `choose_agents`."""
+    if explicit is not None:
+        return _shared_set_ids(dict.fromkeys((file.path for file in files), AgentChoice(path="", reason="")), files)
     finder = Finder(root=root.resolve())
     mapped, problems = _mapped(finder, mapping, files, everything)
-    return [*problems, *finder.manifest_problems(file.path for file in files if file.path not in mapped)]
+    problems += finder.manifest_problems(file.path for file in files if file.path not in mapped)
+    uses = Counter(file.eval_set.eval_set_id for file in files)
+    # Which agents answer is searched only for these files: elsewhere the answer would not be used.
+    shared = [file for file in files if uses[file.eval_set.eval_set_id] > 1]
+    return [*problems, *_shared_set_ids({file.path: _agent_of(file, finder, mapped) for file in shared}, shared)]
+
+
+def _agent_of(
+    file: LoadedFile, finder: Finder, mapped: Mapping[str, AgentChoice | None]
+) -> AgentChoice | NoChoice | None:
+    return mapped[file.path] if file.path in mapped else finder.agent_of(file)
 
 
 def in_adk_order(root: Path, targets: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -183,7 +197,7 @@ def _choose(
     by_file: dict[str, AgentChoice] = {}
     failures: dict[NoChoice, list[str]] = {}
     for file in files:
-        choice_or_failure = mapped[file.path] if file.path in mapped else finder.agent_of(file)
+        choice_or_failure = _agent_of(file, finder, mapped)
         if isinstance(choice_or_failure, AgentChoice):
             by_file[file.path] = choice_or_failure
         elif choice_or_failure is not None:
@@ -274,14 +288,14 @@ def _is_new_file(root: Path, pattern: str) -> bool:
     return is_name and not (root / pattern.lstrip("/")).exists()
 
 
-def _shared_set_ids(choices: AgentChoices, files: Sequence[LoadedFile]) -> list[Problem]:
+def _shared_set_ids(choices: Mapping[str, AgentChoice | NoChoice | None], files: Sequence[LoadedFile]) -> list[Problem]:
     """Warnings about eval sets of the same agent with the same id, which `adk eval` rejects in one call."""
     first: dict[tuple[str, str], str] = {}
     problems = []
     for file in files:
-        choice, set_id = choices.by_file.get(file.path), file.eval_set.eval_set_id
+        choice, set_id = choices.get(file.path), file.eval_set.eval_set_id
         # `adk eval` refuses them only in one call with one agent: sets of two agents may share an id.
-        other = first.setdefault((choice.path, set_id), file.path) if choice is not None else file.path
+        other = first.setdefault((choice.path, set_id), file.path) if isinstance(choice, AgentChoice) else file.path
         if other != file.path:
             problems.append(
                 Problem(

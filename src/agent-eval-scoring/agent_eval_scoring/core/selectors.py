@@ -46,7 +46,8 @@ def parse_selector(text: str, exists: Callable[[str], bool]) -> Selector:
         return Selector(path=text)
     colon = next((at for at in reversed(colons) if exists(text[:at])), colons[0])
     ids = tuple(dict.fromkeys(part.strip() for part in text[colon + 1 :].split(",") if part.strip()))
-    return Selector(path=text[:colon], ids=ids)
+    # As no path, a colon without ids is an error. (ADK runs all cases: an empty variable would select everything.)
+    return Selector(path=text[:colon], ids=ids) if ids else Selector(path=text)
 
 
 def matches(pattern: str, eval_id: str) -> bool:

@@ -12,7 +12,14 @@ from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.evalset.checks.references import criteria_of, is_idle, omitted_args, turns_without_references
 from agent_eval_scoring.evalset.json import JsonPath
 from agent_eval_scoring.evalset.models import METRICS, PERSONA_IDS, CriterionConfig, EvalCase, EvalConfig, MetricSpec
-from agent_eval_scoring.evalset.parse import EvalFile, check_scenario, check_scenario_with_config, did_you_mean, keys_of
+from agent_eval_scoring.evalset.parse import (
+    EMPTY_RUBRIC,
+    EvalFile,
+    check_scenario,
+    check_scenario_with_config,
+    did_you_mean,
+    keys_of,
+)
 
 
 def check_cases(file: EvalFile) -> Iterator[Problem]:
@@ -307,7 +314,7 @@ def _persona(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem
 
 
 def _rubric_ids(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
-    """Duplicate ids among the rubrics of a turn and its case. ADK ends the whole run for one."""
+    """Rubrics without text, and duplicate ids in a turn and its case. ADK ends the whole run for one of these."""
     taken: dict[str, str] = {}
     yield from _taken(file, case.rubrics or (), path, taken, "case")
     for number, turn in enumerate(case.conversation or ()):
@@ -319,6 +326,9 @@ def _taken(
     file: EvalFile, rubrics: Sequence[Rubric], path: JsonPath, taken: dict[str, str], scope: str
 ) -> Iterator[Problem]:
     for number, rubric in enumerate(rubrics):
+        if not (rubric.rubric_content.text_property or "").strip():
+            message, hint = EMPTY_RUBRIC
+            yield file.warning("invalid-value", message.format(rubric.rubric_id), (*path, "rubrics", number), hint)
         if rubric.rubric_id in taken:
             yield file.error(
                 "duplicate-rubric-id",

@@ -106,6 +106,7 @@ def discover(
     )
     discovery.problems += [*search.problems, *search.notices(), *search.misnamed(ids)]
     if not targets:
+        discovery.problems += search.unused(exclude)
         names = (path for path in search.other_json if path.name == CONFIG_NAMES[0] and path.is_file())
         discovery.configs = [
             path for path in names if path not in search.skip and not discovery.exclude.match(name_of(path, root))
@@ -256,6 +257,8 @@ class _Search:
     """Names of broken links and missing submodules that probably contain no eval files, by kind."""
     other_json: list[Path] = field(default_factory=list)
     """The JSON files of searched directories that are not named as eval files."""
+    _asked: set[tuple[str, bool]] = field(default_factory=set)
+    """What `exclude` could match: names, and whether they are directories."""
 
     def below(self, directory: Path) -> Iterator[Path]:
         """The eval files below a directory."""
@@ -300,7 +303,7 @@ class _Search:
         """The eval files that a link points to."""
         path, target = link.path, Path(os.path.realpath(link.path))
         is_folder = target.is_dir()
-        if str(target) in seen or self._excluded(path, folder=is_folder or not target.exists()):
+        if self._excluded(path, folder=is_folder or not target.exists()) or str(target) in seen:
             return
         if not target.exists():
             self._dangling(link)
@@ -330,6 +333,7 @@ class _Search:
             return False
 
     def _excluded(self, path: Path, *, folder: bool = False) -> bool:
+        self._asked.add((name_of(path, self.root), folder))
         return self.exclude.match(name_of(path, self.root), folder=folder)
 
     def _may_hold_evals(self, path: Path) -> bool:
@@ -402,6 +406,24 @@ class _Search:
         return Problem(
             code="not-checked-out", message=message, hint="Check it out, or exclude it.", file=name_of(path, self.root)
         )
+
+    def unused(self, lines: Sequence[str]) -> Iterator[Problem]:
+        """Warnings for lines of `exclude` that match nothing: what they name runs, or is misspelt."""
+        names = {(name_of(path, self.root), False) for path in self.other_json} | self._asked
+        folders = dict.fromkeys(parent.as_posix() for name, _ in sorted(names) for parent in PurePath(name).parents)
+        for line in lines:
+            # A bare name, such as `node_modules/`, may well come into being later, and `!` takes back another line.
+            if line.startswith(("!", "#")) or not ("/" in line.strip("/") or line.endswith(".json")):
+                continue
+            patterns = PathPatterns([line])
+            if not any(patterns.match(name, folder=folder) for name, folder in names):
+                close = nearby(line.strip("/"), [*folders, *(name for name, _ in sorted(names))], 1, 0.8)
+                yield Problem(
+                    severity=Severity.WARNING,
+                    code="exclude-unused",
+                    message=f"The pattern `{line}` of `exclude` matches no eval file and no config.",
+                    hint=f"Did you mean `{close[0]}`?" if close else "Correct it, or remove it.",
+                )
 
     def notices(self) -> Iterator[Problem]:
         """A notice for each kind of skipped files."""

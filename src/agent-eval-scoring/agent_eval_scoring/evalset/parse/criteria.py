@@ -94,7 +94,7 @@ def read_criteria(document: Document, skip: Collection[str] = ()) -> tuple[list[
             problems += _threshold_problems(document, model.threshold, metric, spec, at)
             if spec is not None:
                 problems += _field_problems(document, model, metric, path)
-            problems += _duplicate_rubrics(document, model, path)
+            problems += _rubric_problems(document, model, path)
             problems += _bad_levels(document, model, path)
             configs.append(criterion(metric, model))
     return configs, problems
@@ -327,11 +327,22 @@ _LOOSENING = frozenset(("tool_trajectory_partial", field) for field in ("match_t
 """Fields of a similar metric, likewise."""
 
 
-def _duplicate_rubrics(document: Document, model: BaseCriterion, path: JsonPath) -> Iterator[Problem]:
+EMPTY_RUBRIC = (
+    "The rubric `{}` has no text, so a judge has nothing to check.",
+    'Write "rubric_content": {"text_property": "The answer is polite."}.',
+)
+"""Message and hint. ADK loads such a rubric, and its judge answers something."""
+
+
+def _rubric_problems(document: Document, model: BaseCriterion, path: JsonPath) -> Iterator[Problem]:
     if not isinstance(model, RubricsBasedCriterion):
         return
     seen: Counter[str] = Counter()
     for index, rubric in enumerate(model.rubrics):
+        if not (rubric.rubric_content.text_property or "").strip():
+            message, hint = EMPTY_RUBRIC
+            at = (*path, "rubrics", index)
+            yield document.warning("invalid-value", message.format(rubric.rubric_id), path=at, hint=hint)
         seen[rubric.rubric_id] += 1
         if seen[rubric.rubric_id] == 2:
             yield document.error(
