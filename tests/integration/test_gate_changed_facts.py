@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -121,6 +122,10 @@ def test_changed_facts__a_base_without_recordings_is_none_that_answers_alike(
     sales.branch("docs")
     sales.commit({"README.md": "# Sales\n"})
     repository.gate("run", "--baseline", "file:base/results.json", "--base-ref", "main", code=0)
+    # No agent reads another eval file, or what starts a job.
+    other = json.dumps([{"query": "Sales of Q3", "expected_tool_use": [], "reference": "Sales were 7 thousand."}])
+    sales.commit({"other/other.test.json": other, "other/eval_config.yaml": "", ".gitlab-ci.yml": "stages: [evals]\n"})
+    repository.gate("run", "sales", "--baseline", "file:base/results.json", "--base-ref", "main", code=0)
 
 
 SECOND = "SECOND = int(Path(__file__).parents[{up}].joinpath({file!r}).read_text().split()[-1])"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_eval.baseline import Git, GitError
 from agent_eval.pipeline._checkout import Checkout
-from agent_eval.pipeline.ci_context import CIContext
+from agent_eval.pipeline.ci_context import CIContext, is_gating_file
 from agent_eval_agents.messages import AgentDescribed, CodePlace, ToolDescribed
 from agent_eval_scoring.core.files import read_regular
 from agent_eval_scoring.core.invocation import contents_of, tool_calls
@@ -28,12 +28,11 @@ _LOG = logging.getLogger(__name__)
 _MAX_BYTES = 1_000_000
 """Of a file of the repository that is compared."""
 _LONGEST_ARGUMENT = 200
-_UNREAD = re.compile(r"\.github/|agent-eval\.toml$|LICENSE|(README|CHANGELOG|CONTRIBUTING|SECURITY)[^/]*$")
+_UNREAD = re.compile(r"\.git(hub|lab)/|\.gitlab-ci\.yml$|LICENSE|(README|CHANGELOG|CONTRIBUTING|SECURITY)[^/]*$")
 """Files that no agent reads."""
 _DOCUMENTATION = re.compile(r"docs/|[^/]*\.md$")
 """Files for people, from which some agents answer."""
 _MOST_OTHERS = 200
-_EVALS = (".test.json", ".evalset.json", "test_config.json", "eval_config.json", ".tape.json")
 _INSTRUCTIONS = frozenset({"instruction", "global_instruction", "static_instruction"})
 
 
@@ -245,8 +244,7 @@ def diffs_of(report: RunReport, ci: CIContext, root: Path) -> Callable[[str], Di
     commit = _base_commit(report, ci)
     code = _head_code(commit, ci, root, apart=True)
     trees = {tree.agent: tree for tree in report.agents}
-    # Eval files are no part of the agent: a changed expectation must not explain a changed answer.
-    evals = {name for file in report.files for name in (file.file, file.config)}
+    evals = {name for file in report.files for name in (file.file, file.config)}  # A config may have any name.
     others = _Difference(ci.git, commit, root).others() if commit is not None and isinstance(ci.git, Git) else []
     return functools.cache(
         lambda agent: diff_of(
@@ -266,7 +264,10 @@ def is_documentation(file: str) -> bool:
 
 def is_read(file: str) -> bool:
     """Whether an agent may read a file of the repository."""
-    return not _UNREAD.match(file)
+    from agent_eval_agents.tapes import SUFFIX
+
+    # Eval files count whether or not they are selected or left: a changed expectation explains no changed answer.
+    return not _UNREAD.match(file) and (file.endswith(SUFFIX) or not is_gating_file(file))
 
 
 def _called_before(recording: Recording, cause: CauseReport) -> frozenset[str]:
@@ -349,7 +350,7 @@ class _Difference:
             names = self._git.differing(self._commit, new=(), inside=False)
         except GitError:
             return []
-        names = [name for name in names if is_read(name) and not name.endswith(_EVALS)][:_MOST_OTHERS]
+        names = [name for name in filter(is_read, names) if not name.endswith(".tape.json")][:_MOST_OTHERS]
         top, up = self._git.top, os.path.relpath(self._git.top, self._git.top / self._git.prefix)
         found = []
         for name in names:
