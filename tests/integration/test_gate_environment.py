@@ -304,15 +304,17 @@ def test_a_log_that_fills_the_disk__is_exit_2_with_the_path_and_what_to_do(small
 
 @as_root
 @pytest.mark.slow
-@pytest.mark.parametrize("free", [24_000, 64_000])
-def test_a_disk_that_becomes_full__loses_no_finished_run(small_disk: Repository, free: int) -> None:
+@pytest.mark.parametrize(("free", "job"), [(24_000, {}), (24_000, {"GITHUB_ACTIONS": "true"}), (64_000, {})])
+def test_a_disk_that_becomes_full__loses_no_finished_run(
+    small_disk: Repository, free: int, job: Mapping[str, str]
+) -> None:
     """The journal is what does not fit."""
     small_disk.evals("evals/a.test.json", {f"case-{number}": "say hello" for number in range(30)})
     output = small_disk.root / "agent-eval-results"
     subprocess.run(["mount", "-o", "remount,size=1m", str(output)], check=True)
     (output / "ballast").write_bytes(b"x" * (os.statvfs(output).f_bavail * os.statvfs(output).f_bsize - free))
 
-    done = small_disk.gate("run", "--report", "off", "--concurrency", "1", code=2)
+    done = small_disk.gate("run", "--report", "off", "--concurrency", "1", code=2, environment=job)
 
     assert "No space left on device" in done.out and "--resume" in done.out
     assert "Invalid: the disk is full, so the run ended early" in done.out

@@ -303,7 +303,8 @@ def _report(outcome: Outcome, shard: Shard | None, root: Path, output: Path, io:
         _append("GITHUB_STEP_SUMMARY", part_summary(outcome.report), io)
         io.print_result(stop_commands(text, secrets.token_hex(16)))
         return
-    _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"), io)
+    if "summary-file" in outcome.files:  # A full disk has no room for it, and the log must still have the verdict.
+        _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"), io)
     io.print_result(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.view)))
 
 
