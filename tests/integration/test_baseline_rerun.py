@@ -250,11 +250,17 @@ def test_rerun__pythonpath_points_to_the_modules_of_the_base(tmp_path: Path) -> 
 
 
 def test_rerun__a_dotenv_that_no_commit_has_is_there_too(repo: Repo) -> None:
-    """With its permissions. Not one that the head commits, nor what a link points to."""
+    """With its permissions. Not one that the head commits, nor what a link points to, nor over a link that leads
+    nowhere.
+    """
+    (repo.root / "old").mkdir()
+    (repo.root / "old/.env").symlink_to("../nowhere")
     base = repo.commit(
         {"bot/agent.py": AGENT, "old/agent.py": AGENT, "new/agent.py": AGENT, ".gitignore": "/.env\n/bot/.env\n"}
     )
+    (repo.root / "old/.env").unlink()
     repo.commit({"new/.env": "FROM=the head"})
+    (repo.root / "old/.env").write_text("KEY=2", encoding="utf-8")
     (repo.root / "bot/.env").write_text("KEY=1", encoding="utf-8")
     (repo.root / "bot/.env").chmod(0o640)
     (repo.root / ".env").symlink_to(repo.root / "bot/.env")
@@ -263,7 +269,7 @@ def test_rerun__a_dotenv_that_no_commit_has_is_there_too(repo: Repo) -> None:
         share_dotenv(repo.opened(), worktree, [*folders, Path("/"), repo.root.parent / "outside"])
         share_dotenv(repo.opened(), worktree, folders)
         there = {str(path.relative_to(worktree.top)): path for path in worktree.top.rglob(".env")}
-        assert there.keys() == {"bot/.env"}
+        assert there.keys() == {"bot/.env"} and (worktree.top / "old/.env").is_symlink()
         assert there["bot/.env"].read_text("utf-8") == "KEY=1"
         assert stat.S_IMODE(there["bot/.env"].stat().st_mode) == 0o640
 

@@ -195,7 +195,7 @@ def share_dotenv(git: Git, base: BaseWorktree, directories: Iterable[Path]) -> N
     """
     for folder in dict.fromkeys(folder for each in directories for folder in (each.resolve(), *each.resolve().parents)):
         source, target = folder / ".env", Path(base.corresponding(str(folder)), ".env")
-        if not folder.is_relative_to(base.head_top) or not source.is_file() or target.exists():
+        if not folder.is_relative_to(base.head_top) or not source.is_file() or os.path.lexists(target):
             continue
         if not target.parent.is_dir() or git.run("ls-files", "--", str(source)):
             continue  # If only the head has committed it, it is a change of the head.
