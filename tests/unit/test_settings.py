@@ -411,3 +411,8 @@ def test_read_settings__settings_in_another_place_are_named(tmp_path: Path) -> N
     (tmp_path / "agent-eval.toml").write_text("num-runs = 3\n", "utf-8")
     _, problems = read_settings(tmp_path)
     assert [problem.file for problem in problems] == ["agent-eval.yaml", "pyproject.toml"], "evals/ may be a root, too"
+
+
+def test_written_directories__a_folder_that_is_named_off_is_no_cache(tmp_path: Path) -> None:
+    settings, _ = read_settings(tmp_path)
+    assert settings.judge_cache == "off" and settings.written_directories == [settings.output]

@@ -391,7 +391,8 @@ class Settings:
     @property
     def written_directories(self) -> list[Path]:
         """Where this run, and the parts that it belongs to, write."""
-        folders = [self.judge_cache, *(self.shards if self.merges or self.shard is not None else ())]
+        folders = [] if self.judge_cache == "off" else [self.judge_cache]
+        folders += self.shards if self.merges or self.shard is not None else ()
         folders += [] if self.cache_dir is None else [str(self.cache_dir)]
         return [self.output, *(self.root / folder for folder in folders)]
 
