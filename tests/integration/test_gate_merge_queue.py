@@ -87,6 +87,7 @@ def test_push__after_a_queue_s_run_that_does_not_fit__runs_everything_and_says_w
     assert pushed("--num-runs", "2", **same) == "it has run other cases, or has run them more or less often"
     assert "variables" in pushed(GOOGLE_CLOUD_PROJECT="two"), "the agent reads it"
     assert "settings differ" in pushed("--turn-timeout", "7", **same)
+    assert "files, variables or packages" in pushed("--agent-cwd", "root", **same), "agent-eval.toml may set it"
     assert "its criteria differ" in pushed("--config", _stricter(lab), **same)
     lab.github.faults.append(forbidden(path="/runs"))  # The token may not read runs: neither this nor a baseline.
     assert pushed(**same).startswith("Whether the merge queue has tested these files could not be read")

@@ -416,20 +416,21 @@ def test_part_verdict__says_what_completes_the_part(owners: str, remedy: str) ->
 
 
 def test_surroundings__names_of_secrets_values_of_other_variables_and_versions(tmp_path: Path) -> None:
-    def around(variables: dict[str, str], packages: str = "1") -> str:
+    def around(variables: dict[str, str], packages: str = "1", **settings: str) -> str:
         sandbox = replace(NO_PROCESS.sandbox, environment=variables)
         versions = {"python": "3.11", "packages": packages}
         python = AgentInterpreter(
             python=("python",), origin="", seconds=0.0, reused=True, versions=versions, environment={}
         )
-        return surroundings(replace(NO_PROCESS, sandbox=sandbox), Preparation(interpreter=python), tmp_path / "root")
+        isolation, root = replace(NO_PROCESS, sandbox=sandbox), tmp_path / "root"
+        return surroundings(isolation, Preparation(interpreter=python), root, start=list(settings.values()))
 
     usual = {"OPENAI_MODEL": "a", "MY_TOKEN": "one-secret", "PATH": "/bin", "HOME": "/root"}
     same = around(usual)
     assert around({**usual, "PATH": "/usr/bin", "HOME": "/home"}) == same
     assert around({**usual, "MY_TOKEN": "a-rotated-one"}) == same
     others = [{**usual, "OPENAI_MODEL": "b"}, {**usual, "OTHER": ""}, {"OPENAI_MODEL": "a"}]
-    assert len({same, around(usual, "2"), *map(around, others)}) == 5
+    assert len({same, around(usual, "2"), around(usual, agent_cwd="root"), *map(around, others)}) == 6
 
     # Modules of a sibling, of a folder in the checkout that git ignores, and of an archive.
     (tmp_path / "root").mkdir()

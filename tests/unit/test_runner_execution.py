@@ -274,6 +274,12 @@ async def test_execution__resuming_runs_only_what_is_missing(tmp_path: Path) -> 
     assert sorted(request.eval_id for request in agent.opened) == ["changed", "hangs", "world"]
     assert again.reused == 2
     assert statuses(later) == {**earlier, "hangs": "failed"}
+    # With more time, or on a machine that is less busy, it may end.
+    agent = EchoAgent()
+    more = execution(tmp_path, cases, agents={"agent": agent}, resume=True, turn_timeout=0.5)
+    await more.run()
+    more.journal.close()
+    assert sorted(request.eval_id for request in agent.opened) == ["hangs", "world"]
 
 
 @dataclasses.dataclass

@@ -35,7 +35,6 @@ _OF_A_SERVICE = frozenset(
 """Codes of metrics whose model failed."""
 ONLY_COMPARED = "only-compared"
 """The code of the note about metrics without a threshold that could not be compared with the base branch."""
-"""The code of the note about quarantined cases that are broken now: it belongs at the top of every report."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -199,14 +199,22 @@ def forwarded(isolation: Isolation) -> dict[str, str]:
     }
 
 
-def surroundings(isolation: Isolation, prepared: Preparation, root: Path, skip: Collection[Path] = ()) -> str:
-    """A hash of what decides answers beside the checkout's files: variables, packages, modules on PYTHONPATH.
+def surroundings(
+    isolation: Isolation,
+    prepared: Preparation,
+    root: Path,
+    skip: Collection[Path] = (),
+    start: Collection[object] = (),
+) -> str:
+    """A hash of what decides answers beside the checkout's files: variables, packages, modules on PYTHONPATH, settings.
 
     Args:
         isolation: The agents'. Of secret variables only the names count.
         prepared: Has the interpreter with its packages.
         root: The checkout.
         skip: Directories to leave out, e.g. the output directory.
+        start: The settings that say how the agents are started. A flag changes no file, and a pull request is held to
+            the base branch's agent-eval.toml, which is another one after the merge.
     """
     from agent_eval_agents.sources import source_fingerprint
 
@@ -215,7 +223,7 @@ def surroundings(isolation: Isolation, prepared: Preparation, root: Path, skip: 
     folders = {(root / path).resolve() for path in paths if path} - {root.resolve()}
     modules = [source_fingerprint(folder, folder, skip=skip) for folder in sorted(folders)]
     versions = {} if prepared.interpreter is None else prepared.interpreter.versions
-    facts = [sorted(variables.items()), sorted(versions.items()), modules]
+    facts = [sorted(variables.items()), sorted(versions.items()), modules, list(map(repr, start))]
     return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 

@@ -226,7 +226,13 @@ async def _run(run: Run) -> Outcome:
             until=until,
             tapes=run.tapes,
             bill=run.bill,
-            around=surroundings(isolation, prepared, settings.root, settings.written_directories),
+            around=surroundings(
+                isolation,
+                prepared,
+                settings.root,
+                settings.written_directories,
+                (settings.agent_requirements, settings.agent_cwd, settings.agent_setup, settings.servers),
+            ),
         )
         async with (
             open_checkout(settings, context, choices, isolation, resources, plan, prepared) as checkout,

@@ -47,7 +47,8 @@ class Journal:
                 try:
                     record = json.loads(line)
                     run_id, fingerprint, error = str(record["run_id"]), record["fingerprint"], record.get("error")
-                    keep = error is None or error["owner"] == "agent"
+                    # A run that was too slow may have more time now, or a machine that is less busy.
+                    keep = error is None or (error["owner"] == "agent" and error["kind"] != "deadline")
                 except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                     self.damaged_line = number  # It was edited, or written by two processes.
                     break
