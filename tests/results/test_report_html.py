@@ -44,6 +44,7 @@ from agent_eval_results.data.report import (
     RunScore,
     TurnEvidence,
 )
+from agent_eval_results.data.trend import trend_row
 from agent_eval_results.report.html import BUDGET, SCRIPTS, STYLES, PageSource, policy, script, style, write_page
 from agent_eval_results.report.html._index import COLUMNS
 from agent_eval_results.report.html._packing import bounded_value, dumped, json_value, number, packed, unpacked
@@ -61,7 +62,7 @@ from agent_eval_scoring.core.invocation import (
     tool_calls,
 )
 from agent_eval_scoring.core.reason import Reason
-from agent_eval_scoring.core.recording import Recording, RunError
+from agent_eval_scoring.core.recording import Recording, RunError, Usage
 from agent_eval_scoring.criteria import align
 from agent_eval_scoring.evalset.models import EvalCase
 from agent_eval_scoring.simulation import PURPOSE
@@ -268,6 +269,15 @@ def test_page__parts_of_few_runs(tmp_path: Path) -> None:
         items = part if isinstance(part, list) else [part]
         page += [f"# {name}", *(plain(json.loads(json.dumps(item))) for item in items), ""]
     check("golden_page_parts.txt", "\n".join(page))
+
+
+def test_page__thoughts_are_part_of_the_output(tmp_path: Path) -> None:
+    of = case("lamp", "passed")
+    of.runs[0].usage = Usage(model_calls=1, input_tokens=100, output_tokens=50, thought_tokens=40)
+    index = page_of(tmp_path, report("passed", [of])).index
+    [agent] = index["about"]["usage"]
+    assert (agent["output_tokens"], index["header"]["spent"]["tokens"], index["cases"]["tokens"]) == (50, 150, [150])
+    assert trend_row(report("passed", [of]), HistoryRecord(commit="", recorded_at=0.0)).tokens == 150
 
 
 def instructed(*instructions: str) -> Invocation:

@@ -346,6 +346,14 @@ def test_edits__words_that_are_only_spelled_otherwise() -> None:
     assert edits("a\nb\nc", "a\nc") == [Edit(first=1, last=1, old=["b"], new=[])]
 
 
+def test_edits__equal_numbers_are_one_word_and_others_are_not() -> None:
+    for old, new in (("12345678901234567890", "12345678901234567891"), ("1000001", "1000002"), ("0.12", "12")):
+        [edit] = edits(f"a = {old}", f"a = {new}")
+        assert edit.words == ({old}, {new})
+    [edit] = edits("a = 007.10", "a = 7.1")
+    assert edit.words == (set(), set())
+
+
 # What differs between the agents of two commits, and the changed lines that a cause depends on.
 
 

@@ -257,6 +257,11 @@ def test_diff__explains() -> None:
     assert [diff.explains(*each) for each in others] == [False] * 6
 
 
+def test_diff__explains_numbers_of_many_digits() -> None:
+    diff = diff_of(code_between({"a.txt": "1000001"}, {"a.txt": "1000002.0"}, "desk"), None)
+    assert diff.explains("order 1000001", "order 1000002") and not diff.explains("order 1000002", "order 1000001")
+
+
 State = Mapping[str, Any] | None
 
 

@@ -74,7 +74,9 @@ def spoken() -> Iterator[tuple[str, Recording, EvalCase | None]]:
     broken = recording(actual("One.", "Done."), error=error)
     yield "a turn that broke", broken, both
     cut = actual("Two.", None, *called("find", NO_DEVICES, id="1"), *called("switch", id="2"))
-    yield "a turn that broke, as far as it went", broken.model_copy(update={"unfinished": cut}), both
+    broke_off = broken.model_copy(update={"unfinished": cut})
+    yield "a turn that broke, as far as it went", broke_off, both
+    yield "a turn of a simulated user that broke", broke_off, None
 
 
 def test_conversation_of__what_is_kept() -> None:

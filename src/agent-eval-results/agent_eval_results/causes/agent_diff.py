@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from agent_eval_results import AgentTree, Place
 from agent_eval_results.causes.changed_here import HeadCode, definitions
-from agent_eval_results.data.changed_lines import edits, lines_of
+from agent_eval_results.data.changed_lines import edits, lines_of, plain_number
 
 _SHORT = 2
 """Characters of words that say nothing alone."""
@@ -48,8 +48,7 @@ class Diff:
 
 def words_of(lines: Iterable[str]) -> Counter[str]:
     """The words and numbers of some lines; equal numbers are equal words."""
-    found = _WORD.findall("\n".join(lines).casefold())
-    return Counter(f"{float(word):g}" if word.replace(".", "", 1).isdecimal() else word for word in found)
+    return Counter(map(plain_number, _WORD.findall("\n".join(lines).casefold())))
 
 
 def diff_of(

@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from agent_eval_results import Place
 
@@ -150,7 +151,7 @@ class Edit:
     @property
     def words(self) -> tuple[set[str], set[str]]:
         """The words, names and numbers that the base's lines have more often, and those that the head's have."""
-        old, new = (Counter(map(_plain, _WORD.findall("\n".join(lines)))) for lines in (self.old, self.new))
+        old, new = (Counter(map(plain_number, _WORD.findall("\n".join(lines)))) for lines in (self.old, self.new))
         return {word.casefold() for word in old - new}, {word.casefold() for word in new - old}
 
     @property
@@ -176,11 +177,13 @@ class Edit:
 
 def tokens(texts: Iterable[str]) -> Counter[str]:
     """The words, names and numbers of some texts. Equal numbers are equal words; a time is one."""
-    return Counter(map(_plain, _words(texts)))
+    return Counter(map(plain_number, _words(texts)))
 
 
-def _plain(word: str) -> str:
-    return f"{float(word):g}" if word.replace(".", "", 1).isdecimal() else word
+def plain_number(word: str) -> str:
+    """A word; a number without the zeros that don't count."""
+    # No float: with six digits, or with 17, one order number would be another.
+    return f"{Decimal(word).normalize():f}" if word.replace(".", "", 1).isdecimal() else word
 
 
 def _words(texts: Iterable[str]) -> list[str]:

@@ -134,8 +134,10 @@ def conversation_of(
         for number, actual in enumerate(recording.invocations)
     ]
     error = recording.error
-    if error is not None and error.turn == len(turns) < len(expected):
-        turns.append((recording.unfinished, expected[error.turn]))  # The message to which the run failed.
+    reference = expected[len(turns)] if len(turns) < len(expected) else None
+    # The message to which the run failed. That of a simulated user is in the recording alone.
+    if error is not None and error.turn == len(turns) and (recording.unfinished or reference) is not None:
+        turns.append((recording.unfinished, reference))
     numbers = list(range(len(turns)))
     if bounds is not None:
         numbers = sorted(sorted(numbers, key=lambda number: number not in first)[: bounds.turns])

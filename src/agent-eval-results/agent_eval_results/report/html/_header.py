@@ -229,6 +229,7 @@ def about(facts: Facts) -> dict[str, Any]:
 def _agent_usage(report: RunReport) -> list[dict[str, Any]]:
     """What the agent's model calls used in the runs of this report; its model is not recorded."""
     usages = [run.usage for case in [*report.cases, *report.confirmations] for run in case.runs]
+    # Unlike a judge's, the output of a run has its thoughts in it (token_usage_v1).
     calls = sum(usage.model_calls for usage in usages)
     if not calls:
         return []
@@ -238,7 +239,7 @@ def _agent_usage(report: RunReport) -> list[dict[str, Any]]:
             "model": "",
             "calls": calls,
             "input_tokens": sum(usage.input_tokens or 0 for usage in usages),
-            "output_tokens": sum((usage.output_tokens or 0) + (usage.thought_tokens or 0) for usage in usages),
+            "output_tokens": sum(usage.output_tokens or 0 for usage in usages),
             "cost": None,
             "cached_replies": 0,
             "saved_votes": 0,

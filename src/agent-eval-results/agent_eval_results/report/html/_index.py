@@ -292,7 +292,8 @@ def _ok(metric: MetricReport | None) -> int | None:
 def _tokens(runs: Iterable[RunResult]) -> int | None:
     """Mean tokens of the agent's model calls per run; None if none reported them."""
     counts = [
-        (run.usage.input_tokens or 0) + (run.usage.output_tokens or 0) + (run.usage.thought_tokens or 0)
+        # Thoughts are part of the output here (token_usage_v1), as in the trend and in the comparison.
+        (run.usage.input_tokens or 0) + (run.usage.output_tokens or 0)
         for run in runs
         if run.usage.input_tokens is not None or run.usage.output_tokens is not None
     ]
