@@ -258,9 +258,8 @@ def _changed_rules(forge: Forge, binding: Bound) -> list[str]:
         changed = forge.changed_files(pull_request.base_sha, pull_request.head_sha)
     except ForgeError:
         changed = None
-    if changed is None:
-        return change_warnings(None)
-    return change_warnings(sorted({path for path in changed if path == workflow or is_gating_file(path)}))
+    gating = [path for path in changed or () if path == workflow or is_gating_file(path)]
+    return change_warnings(None if changed is None else sorted(set(gating)))
 
 
 REPORT_URL = "AGENT_EVAL_REPORT_URL"

@@ -213,7 +213,7 @@ class _Upsert:
             return Posted(kind="skipped", message="The pull request has no comment of this run.")
         newest = _newest(ours)
         written = newest.marked.run
-        if (written.run_id, written.attempt) != (run.run_id, run.attempt):
+        if written.order != run.order:
             message = (
                 f"The comment belongs to another run ({written.run_id}, attempt {written.attempt}) and was not changed."
             )
@@ -225,7 +225,7 @@ class _Upsert:
 
     def _update(self, current: _Ours) -> Posted:
         written = current.marked.run
-        if (written.run_id, written.attempt) > (self._comment.run.run_id, self._comment.run.attempt):
+        if written.order > self._comment.run.order:
             message = (
                 f"The comment belongs to a newer run ({written.run_id}, attempt {written.attempt}) and was not changed."
             )
@@ -258,10 +258,7 @@ class _Upsert:
             return posted
         newest = _newest(ours)
         note = self._link_others(newest, ours)
-        if (newest.marked.run.run_id, newest.marked.run.attempt) > (
-            self._comment.run.run_id,
-            self._comment.run.attempt,
-        ):
+        if newest.marked.run.order > self._comment.run.order:
             message = f"A newer run ({newest.marked.run.run_id}) has commented at the same time.{note}"
             return Posted(kind="superseded", url=newest.note.url, message=message)
         return replace(posted, url=newest.note.url, message=posted.message + note)
@@ -312,4 +309,4 @@ class _Upsert:
 
 def _newest(ours: list[_Ours]) -> _Ours:
     """Returns the comment of the newest run; of several, the newest comment."""
-    return max(ours, key=lambda comment: (comment.marked.run.run_id, comment.marked.run.attempt, comment.note.id))
+    return max(ours, key=lambda comment: (comment.marked.run.order, comment.note.id))

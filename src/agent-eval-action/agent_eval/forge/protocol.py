@@ -128,9 +128,9 @@ class Artifact(ApiModel):
         return algorithm != "sha256" or hashlib.sha256(data).hexdigest() == digest.lower()
 
 
-@dataclass(frozen=True, kw_only=True, order=True)
+@dataclass(frozen=True, kw_only=True)
 class RunStamp:
-    """The run that a comment belongs to. Newer runs compare greater (GitHub's run ids grow)."""
+    """The run that a comment belongs to."""
 
     run_id: int
     """Id of the run that gated, even if another run publishes."""
@@ -138,6 +138,11 @@ class RunStamp:
     """Greater for a later one."""
     sha: str
     """Head commit of the pull request, in lower-case hex."""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Greater for newer runs: run ids grow."""
+        return self.run_id, self.attempt
 
 
 TO_LINK = 30.0

@@ -51,7 +51,6 @@ def check_policy(
     *,
     today: date,
     everything: Callable[[], Sequence[KnownCase]] | None = None,
-    file: str = "agent-eval.toml",
 ) -> list[Problem]:
     """Finds what is wrong with a policy for these cases.
 
@@ -62,16 +61,15 @@ def check_policy(
         today: In UTC.
         everything: Gives all cases of the repository, if the run has only some. Asked only when an entry means none of
             the run's cases, or too many of those are quarantined.
-        file: The policy's file.
 
     Returns:
         Errors and warnings, by line.
     """
     own = policy.replaces
-    problems = _check(policy, cases, today, everything, file)
+    problems = _check(policy, cases, today, everything)
     if own is not None:
         problems = [_of_base(problem) for problem in problems]
-        problems += _check(own, cases, today, everything, file)
+        problems += _check(own, cases, today, everything)
     return sorted(problems, key=lambda problem: problem.line or 0)
 
 
@@ -86,9 +84,8 @@ def _check(
     cases: Sequence[KnownCase],
     today: date,
     everything: Callable[[], Sequence[KnownCase]] | None,
-    file: str,
 ) -> list[Problem]:
-    entries, patterns = _Findings(file), _Findings(file)
+    entries, patterns = _Findings(), _Findings()
     for entry in policy.entries:
         entries.ranges(entry, cases)
     for quarantine in (*policy.quarantine, *policy.ended):
@@ -96,7 +93,7 @@ def _check(
     patterns.by_cases(policy, cases)
     # A pattern may match a case that is not part of this run: read the other cases only if it matters.
     if patterns.problems and everything is not None and len(whole := everything()) > len(cases):
-        patterns = _Findings(file)
+        patterns = _Findings()
         patterns.by_cases(policy, whole)
     return [*entries.problems, *patterns.problems]
 
@@ -106,14 +103,13 @@ def _allowed(policy: Policy, cases: int) -> int:
 
 
 class _Findings:
-    """Collects problems of one file."""
+    """Collects problems of agent-eval.toml."""
 
-    def __init__(self, file: str) -> None:
-        self._file = file
+    def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     def add(self, severity: Severity, code: str, message: str, hint: str, line: int | None) -> None:
-        file = self._file if line is not None else None
+        file = "agent-eval.toml" if line is not None else None
         self.problems.append(Problem(severity=severity, code=code, message=message, hint=hint, file=file, line=line))
 
     def error(self, code: str, message: str, hint: str, line: int | None) -> None:

@@ -168,7 +168,9 @@ def plan_runs(
     skip, root = settings.written_directories, settings.root
     in_checkout = functools.cache(lambda: source_fingerprint(root, root, skip=skip))
     fingerprints = {
-        path: in_checkout() if _is_inside(directory, root) else source_fingerprint(root, directory, skip=skip)
+        path: in_checkout()
+        if directory is not None and directory.resolve().is_relative_to(root.resolve())
+        else source_fingerprint(root, directory, skip=skip)
         for path, directory in directories.items()
     }
     judge = None
@@ -187,10 +189,6 @@ def plan_runs(
         sources=lambda agent, function: function_source(function, settings.root, directories[agent]),
         masker=masker,
     )
-
-
-def _is_inside(directory: Path | None, root: Path) -> bool:
-    return directory is not None and directory.resolve().is_relative_to(root.resolve())
 
 
 def placed(problems: Iterable[Problem], root: Path) -> list[Problem]:

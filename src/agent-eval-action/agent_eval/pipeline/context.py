@@ -386,7 +386,10 @@ async def open_models(
         if keyless and len(keyless) == len(errors_of(problems)):
             code = WITHOUT_KEY if without_keys == "deterministic-only" else "judge-no-credentials"
             without = MissingModels(models=frozenset(missing), code=code, taped=taped)
-            problems = [problem if problem.code != NO_KEY else _milder(problem) for problem in problems]
+            problems = [
+                dataclasses.replace(problem, severity=Severity.WARNING) if problem.code == NO_KEY else problem
+                for problem in problems
+            ]
             names = {name: None for name in names if name in checked.endpoints}
     until = time.monotonic() + run_timeout - min(_MOST_RESERVED, run_timeout * _RESERVED)
     pool = await stack.enter_async_context(open_pool(configured, context.environ, models=names, until=until))
@@ -394,10 +397,6 @@ async def open_models(
     if not has_error(problems):
         problems = [*problems, *credential_problems(await pool.prepare())]
     return pool, problems, without
-
-
-def _milder(problem: Problem) -> Problem:
-    return dataclasses.replace(problem, severity=Severity.WARNING)
 
 
 def default_model(judge_model: str | None) -> str:

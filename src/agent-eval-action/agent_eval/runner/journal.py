@@ -84,9 +84,8 @@ class Journal:
         """
         try:
             text = recording.model_dump_json(exclude_unset=True, exclude_none=True)
-        except (
-            ValueError
-        ):  # An argument or a response is nested too deeply. It was scored; it can't be kept or resumed.
+        except ValueError:
+            # An argument or a response is nested too deeply. It was scored; it can't be kept or resumed.
             recording = recording.model_copy(update={"invocations": [], "unfinished": None, "fingerprint": ""})
             text = recording.model_dump_json(exclude_unset=True, exclude_none=True)
         self._write(text.encode() + b"\n", recording)

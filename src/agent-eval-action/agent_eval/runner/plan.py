@@ -216,7 +216,6 @@ def make_plan(
             config.name: _criterion(_masked(config, custom, masker), judge, missing, custom)
             for config in file.config.criteria
         }
-        agent = agents[file.path]
         # Part of the identity: scores of another default judge are another measurement, not a drop.
         default = judge.default_model if judge is not None else DEFAULT_JUDGE
         identities = {

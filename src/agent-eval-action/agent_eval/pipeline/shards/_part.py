@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent_eval.gate.verdict import Verdict
     from agent_eval.runner import Plan
     from agent_eval.settings.parsers import Shard
-    from agent_eval_results import RunReport, RunResult
+    from agent_eval_results import RunReport
 
 
 class Part(Weighed):
@@ -180,7 +180,11 @@ def part_verdict(shard: ShardReport, report: RunReport) -> Verdict:
 
     unjudged = unjudged_runs(report.cases)
     runs = sum(len(case.runs) for case in report.cases)
-    without_tools = sum(run.errored and _owner(run) == "gate" for case in report.cases for run in case.runs)
+    without_tools = sum(
+        run.errored and run.error is not None and run.error.owner == "gate"
+        for case in report.cases
+        for run in case.runs
+    )
     reason = Reason.of(
         "part",
         part=shard.index,
@@ -190,7 +194,3 @@ def part_verdict(shard: ShardReport, report: RunReport) -> Verdict:
         remedy="tools" if without_tools == unjudged else "again",
     )
     return Verdict(value="inconclusive", reasons=(reason,))
-
-
-def _owner(run: RunResult) -> str | None:
-    return run.error.owner if run.error is not None else None
