@@ -129,6 +129,7 @@ def archived_lines(data: bytes, limits: ArchiveLimits = _LIMITS) -> Iterator[byt
     Raises:
         UnsafeArchive: It is damaged, or exceeds a limit.
     """
+    # A few lines that are alike are compressed a lot: below 16 kB the size alone does not show a bomb.
     most = min(limits.lines_bytes, limits.ratio * max(len(data), _MB // 64))
     size = 0
     try:
@@ -204,6 +205,7 @@ def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int, limits
     name = PurePosixPath(entry.filename).name
     if entry.flag_bits & _ENCRYPTED:
         raise UnsafeArchive(f"its {name} is encrypted")
+    # The upper half is the mode of Unix; 0 if the zip was made elsewhere.
     mode = entry.external_attr >> 16
     if stat.S_IFMT(mode) not in {0, stat.S_IFREG}:
         raise UnsafeArchive(f"its {name} is not a regular file")
@@ -211,6 +213,7 @@ def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int, limits
         raise UnsafeArchive(f"its {name} uses an unsupported compression method ({entry.compress_type})")
     if entry.file_size > most:
         raise UnsafeArchive(f"its {name} is larger than {_size(most)}")
+    # Before anything is unpacked: the declared size bounds what is read below.
     if entry.file_size > limits.ratio * max(entry.compress_size, 1):
         raise UnsafeArchive(f"its {name} is compressed more than {limits.ratio}-fold, like a zip bomb")
     with archive.open(entry) as file:
@@ -268,6 +271,7 @@ def write_recordings(path: Path, recordings: StoredRecordings, case_ids: Collect
     if recordings.missing is not None or not case_ids:
         return recordings.missing
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Line by line: the recordings of 10,000 cases are hundreds of megabytes.
     reading = _Reading(recordings=recordings, case_ids=case_ids)
     try:
         write_lines(path, reading.lines())

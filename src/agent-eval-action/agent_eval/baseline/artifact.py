@@ -113,6 +113,7 @@ class ArtifactSource:
                     report = self._results(self.forge, run, request, notes)
                     if report is not None:
                         return _found(report, run, request, commit, distance, notes)
+            # Two more requests, so only where there is no baseline and the reader wants to know why.
             notes.foreign = _foreign_runs(self.forge, request)
         except _Refused as refused:
             return refused.baseline
@@ -168,6 +169,7 @@ class ArtifactSource:
         artifacts = forge.list_artifacts(run.id, request.artifact)
         if not artifacts:
             notes.passed_over.append(f"{who} has no artifact {request.artifact}.")
+        # An attempt that was cancelled has uploaded results, too: then those of the attempt before it count.
         for artifact in artifacts[:_ATTEMPTS]:
             report = self._content(forge, artifact, run, request, who, notes)
             if report is not None:
@@ -194,6 +196,7 @@ class ArtifactSource:
         report = read_report(content, where)
         if not isinstance(report, RunReport):
             raise _Refused(report)
+        # Refused, and not passed over: it is forged, or a step of the workflow uploads somebody else's results.
         if (contradiction := _contradiction(report.origin, run, request)) is not None:
             raise _Refused(FetchFailed(message=f"{where} is not used: {contradiction}.", hint=_AGAIN))
         if (reason := incomplete(report)) is not None:
@@ -203,6 +206,7 @@ class ArtifactSource:
 
     def _download(self, forge: Forge, artifact: Artifact, where: str) -> bytes | None:
         """Returns the zip; None if it no longer exists."""
+        # Before the download, which would take minutes of the job.
         if artifact.size_in_bytes > self.limits.archive_bytes:
             raise _Refused(
                 FetchFailed(message=f"{where} is not used: it is too large ({artifact.size_in_bytes:,} bytes).")
@@ -318,6 +322,7 @@ def _found(
 
 def _failed(error: ForgeError, request: BaselineRequest, forge: Forge) -> FetchFailed:
     workflow = harmless(request.workflow)
+    # GitHub answers 404 to a token without `actions: read`, as if a private repository had no workflow.
     why = Reason.of(NO_ACCESS, subject=forge.service)
     if error.kind == "forbidden":
         message = f"The token may not read the runs of {workflow}: {error.message}"

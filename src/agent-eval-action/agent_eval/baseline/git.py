@@ -93,8 +93,10 @@ class Git:
 
     def commit(self, name: str) -> str | None:
         """Returns the full sha of a commit, branch or tag; None if this clone lacks it."""
+        # git reads it as an option, whatever follows.
         if name.startswith("-"):
             return None
+        # 128: also a name that is none, e.g. `@{u}` without an upstream.
         sha = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", ok=(0, 1, 128)).decode().strip()
         return sha if _SHA.fullmatch(sha) else None
 
@@ -113,6 +115,7 @@ class Git:
         Raises:
             GitError: This clone lacks the commit.
         """
+        # At the border of a shallow clone `rev-parse SHA^1` finds none: git hides the parents that it has not fetched.
         header = self.run("cat-file", "commit", checked(sha)).partition(b"\n\n")[0].decode("utf-8", "replace")
         return tuple(line.removeprefix("parent ") for line in header.splitlines() if line.startswith("parent "))
 
@@ -137,6 +140,7 @@ class Git:
         """Returns the paths that differ between two commits, relative to `top`, with git's letter: M for a modified
         file, A, D, and T for another type or another link. A renamed file is deleted and added.
         """
+        # The user's configuration may name programs that compare files, and may look for renames.
         flags = ("--raw", "-z", "--no-ext-diff", "--no-textconv", "--no-renames")
         out = self.run("diff-tree", "-r", *flags, checked(base), checked(head), "--")
         facts = [os.fsdecode(fact) for fact in out.split(b"\0")]
@@ -152,10 +156,12 @@ class Git:
         if "\n" in name:
             raise GitError(f"{harmless(name)!r} has a line break.")
         asked = os.fsencode(f"{checked(commit)}:{name}\n")
+        # `ls-tree` does not follow links, and a linked agent-eval.toml would be a text with a path.
         show = "--batch-check=%(objecttype) %(objectname) %(objectsize)"
         out = self.run("cat-file", "--follow-symlinks", show, stdin=asked)
         if out == asked[:-1] + b" missing\n" or out.startswith(b"notdir "):
             return None
+        # Of a link that leaves the commit, leads nowhere or to itself, the first word is no type of an object.
         kind, blob, size = (out.split() + [b""] * 3)[:3]
         return Entry(blob=blob.decode(), size=int(size)) if kind == b"blob" else Entry(blob="", size=None)
 
@@ -189,6 +195,7 @@ class Git:
         """
         if self.commit(checked(sha)) is not None:
             return
+        # Without a depth, fetching into a shallow clone can bring the commit's whole history.
         depth = ["--depth=1"] if self.is_shallow() else []
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
         config = [("fetch.unpackLimit", "1")]
@@ -252,6 +259,7 @@ def open_git(root: Path, environ: Mapping[str, str], *, timeout: float = 60.0) -
         GitError: There is no checkout, or its owner is neither the directory's owner nor the current user.
     """
     directory = root.resolve()
+    # Searched here: git can be asked only once it is known as whom, and its owner is that of `.git`.
     top = next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), None)
     if top is None:
         raise GitError(

@@ -122,6 +122,7 @@ def _refusal(data: bytes, error: ValueError, where: str) -> FetchFailed | Incomp
     if not isinstance(content, dict) or "schema_version" not in content:
         return FetchFailed(message=f"{where} is not used: it is not a results.json of agent-eval.")
     version, writer = content["schema_version"], _short(str(content.get("tool_version", "of an unknown version")))
+    # Before the mistakes: with another schema each field may be one, and none of them says what to do.
     if version != SCHEMA_VERSION:
         return Incompatible(
             message=f"{where} was written by agent-eval {writer} in version {_short(str(version))} of the results' "

@@ -96,6 +96,7 @@ def base_checkout(
     temporary = Path(tempfile.mkdtemp(prefix="agent-eval-base-", dir=directory)).resolve()
     top = temporary / git.top.name
     try:
+        # mkdtemp makes it private, and the agent is another user.
         temporary.chmod(0o755)
         if git.owner is not None:
             os.chown(temporary, *git.owner)
@@ -124,11 +125,13 @@ def _check_complete(git: Git, top: Path) -> None:
     """
     listed = git.files(top)
     for name, mode in listed:
+        # One that the head's checkout has not fetched either is missing on both sides: the agents are alike.
         if mode == _SUBMODULE and _has_content(git.top / name):
             raise GitError(
                 f"The repository has the submodule {harmless(name)}, which `baseline: rerun` does not fetch.",
                 hint="Use `baseline: artifact`.",
             )
+    # Reading the first bytes of all files takes long, and only a repository with such a line can have pointers.
     attributes = [top / name for name, _ in listed if PurePosixPath(name).name == ".gitattributes"]
     if not any(path.is_file() and not path.is_symlink() and b"lfs" in path.read_bytes() for path in attributes):
         return
@@ -174,6 +177,7 @@ async def open_base(
     """Async version of `base_checkout`: git runs in a thread, and the worktree is removed even on cancellation."""
     stack = contextlib.ExitStack()
     checkout = base_checkout(git, commit, remote=remote, directory=directory, complete=complete)
+    # A thread can't be cancelled: a worktree that it makes after our end would stay in the user's repository.
     entering = asyncio.create_task(asyncio.to_thread(stack.enter_context, checkout))
     try:
         yield await asyncio.shield(entering)
@@ -292,6 +296,7 @@ class RerunSource:
             message = error.message if isinstance(error, GitError) else f"{harmless(str(error))}."
             hint = error.hint if isinstance(error, GitError) else None
             return FetchFailed(message=f"{where} could not be re-run: {message}", hint=hint)
+        # After an outage the thresholds must not fail what may be as low here (`evaluate`): the reason matters.
         if (defect := incomplete(report)) is not None:
             ended = outage(report.cases) or _ended_early(report)
             return FetchFailed(message=f"{where} was re-run, but {defect}.", outage=ended)

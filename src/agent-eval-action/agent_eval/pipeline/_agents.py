@@ -67,6 +67,7 @@ def _read(root: Path, file: str) -> str | None:
     """A file of the checkout; None if there is none, or if it is none of the repository's."""
     path = root / file
     try:
+        # A symbolic link in a pull request could lead to any file of the machine, and its lines into the report.
         if not path.resolve().is_relative_to(root):
             return None
         return read_regular(path, _MAX_BYTES).decode("utf-8")
@@ -184,6 +185,7 @@ def _add_changes(
     def before(cause: CauseReport) -> Before:
         runs = [[run.run_id for run in cases[case_id].runs if run.failed] for case_id in cause.cases]
         recordings = [recording for first in runs if first and (recording := recording_of(first[0])) is not None]
+        # What all failing runs did before is a possible cause; what only some did is not.
         called = [_called_before(recording, cause) for recording in recordings]
         took_part = [
             {event.author for turn in recording.all_turns for event, _ in contents_of(turn.intermediate_data)}

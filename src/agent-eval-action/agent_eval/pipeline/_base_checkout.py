@@ -163,6 +163,7 @@ class BaseCheckout:
                 head.settings.in_checkout(worktree.root, worktree.corresponding),
                 output_dir=head.settings.output / BASE,
                 cache_dir=None if head.settings.cache_dir is None else head.settings.root / head.settings.cache_dir,
+                # A path that is relative to the checkout would lead into the worktree, which has no environment.
                 agent_python=interpreter_for_base(head.settings.agent_python, head.settings.root),
                 # Runs of the base branch are of today, or they would not show that today is a bad day.
                 resume=False,
@@ -177,6 +178,7 @@ class BaseCheckout:
         if not plan.cases:
             raise NotOnBase(" ".join(self.missing.values()) or "The base has no case to run.")
         for choice in choices.by_file.values():
+            # The process could start in none of its runs: that is no outage, which another attempt would repair.
             if choice.runs_here and not choice.working_directory(settings.root, settings.agent_cwd).is_dir():
                 raise NotOnBase(f"The base has no directory {head.settings.agent_cwd}, which `agent-cwd` names.")
         apart = open_isolation(settings, context, runs_here=choices.runs_here, name=_ACCOUNT)

@@ -151,6 +151,7 @@ class Checkout(Resources):
                 concurrency=self.limiter.most,
                 turn_timeout=settings.turn_timeout,
                 case_timeout=settings.case_timeout,
+                # What is left: extra runs share the time of the whole run.
                 run_timeout=max(self.until - time.monotonic(), 0.0),
                 fail_fast=fail_fast,
                 min_pass_rate=settings.min_pass_rate,
@@ -195,7 +196,10 @@ def forwarded(isolation: Isolation) -> dict[str, str]:
     """The variables that an agent gets from us; of secrets only the names."""
     environment = isolation.sandbox.environment.items()
     return {
-        name: "" if secrets_in({name: value}) else value for name, value in environment if not is_base_variable(name)
+        # A rotated key changes no answer; and a hash of a short secret could be guessed from the results.
+        name: "" if secrets_in({name: value}) else value
+        for name, value in environment
+        if not is_base_variable(name)
     }
 
 
@@ -242,6 +246,7 @@ async def open_checkout(
     from agent_eval_agents.roster import Roster
 
     limiter = resources.limiter
+    # The recordings' usage was paid for by the run that made them.
     if choices.only_recorded:
         resources.bill = None
     runs = Counter(case.agent for case, _ in plan.runs())

@@ -320,6 +320,7 @@ class Confirmation:
 
 def _groups(counts: Mapping[str, int], cases: Sequence[CaseReport]) -> dict[tuple[int, int], list[str]]:
     """Groups cases by extra runs made and requested: one plan for each group."""
+    # Runs are numbered on: a case that has had two more begins with another number than one that has had none.
     runs_made = {case.case_id: len(case.runs) for case in cases}
     groups: dict[tuple[int, int], list[str]] = {}
     for case_id, count in counts.items():
@@ -358,6 +359,7 @@ def decision_report(decision: DecisionReport, gathered: Gathered, history: Histo
         series = case.metrics[PASS]
         head = (*series.head_screen, *series.head_confirm)
         base = (*series.base, *series.base_screen, *series.base_confirm)
+        # A case that always passed on both sides is the usual one, and its numbers say nothing.
         if not all(head) or not all(base):
             runs.append(
                 CaseRunsReport(

@@ -64,6 +64,7 @@ def open_tapes(
 
     def decides(file: str, eval_id: str, metric: str) -> bool:
         policy = reader.metric(metric, reader.of_case(file, eval_id))
+        # With a threshold of the policy, what the call's criterion in test_config.json says does not decide.
         return policy.blocking and policy.threshold is None
 
     return Tapes(
@@ -92,6 +93,7 @@ def tape_digests(tape_mode: Mode, root: Path, files: Iterable[LoadedFile]) -> di
     for case in ((file.path, case.eval_id) for file in files for case in file.cases):
         path = tape_path(root, *case)
         try:
+            # A link may lead to another file in the base branch's checkout, or outside of it.
             is_link = path.is_symlink() or path.parent.is_symlink()
             digests[case] = f"link in {path}" if is_link else _digest(read_regular(path, MAX_TAPE))
         except (FileNotFoundError, NotADirectoryError):
@@ -164,6 +166,7 @@ def chosen_runs(cases: Iterable[CaseReport]) -> dict[str, Chosen | None]:
 
     chosen: dict[str, Chosen | None] = {}
     for case in cases:
+        # Runs that disagree show that the case is noisy: any of them on a tape would hide that in each replay.
         judged = [run for run in case.runs if run.is_judged]
         # A judge that is down does not change what the agent did.
         judged = judged or [run for run in case.runs if run.errored and run.error is None]
@@ -202,6 +205,7 @@ def replay_notices(report: RunReport, ages: Mapping[str, float], live: Mapping[s
         lines.append(say("replayed", count=len(uses), total=total, calls=calls, cost=bill.saved))
     old = [case.case_id for case in report.cases if case.replayed and ages.get(case.case_id, 0.0) > _OLD]
     if old:
+        # The oldest first: it is the one whose age is said.
         old.sort(key=lambda case_id: -ages[case_id])
         lines.append(say("tapes-old", cases=old, days=int(ages[old[0]] / _DAY)))
     for model in sorted(bill.unknown & bill.replayed.keys()):
@@ -314,6 +318,7 @@ def unanswered(
     from agent_eval_agents.tapes import ToolRules
 
     tapes = {stored.case_id: stored for stored in stored_tapes(root, suite)}
+    # `recorded:FILE` has the answers itself.
     recorded = {path for path, choice in choices.by_file.items() if choice.driver.reads_file}
     files = [file for file in suite.files if file.path not in recorded]
     cases = [f"{file.path}:{case.eval_id}" for file in files for case in file.cases]

@@ -141,6 +141,7 @@ def detect_ci_context(
         git = error
     forge = _forge(token, host, event, log)
     if forge is not None and settings.mode == "link":
+        # The verdict is known, and the job waits for nothing else.
         forge = forge.limited(TO_LINK)
     uncommitted = _uncommitted(git, head, settings.root, settings.written_directories, event) if head else []
     ci = CIContext(
@@ -235,6 +236,7 @@ def _with_baseline_request(
     """Adds the commit to compare with. A missing `base-ref` forbids the run: without it the thresholds alone would
     decide, unasked.
     """
+    # Outside of pull requests `auto` means no comparison, so a clone without a base branch is no mistake there.
     asked = base_ref is not None or baseline not in {"auto", "none"}
     if ci.activity.kind not in {"compare", "record"} and not asked:
         return ci, []

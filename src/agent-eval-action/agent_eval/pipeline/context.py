@@ -113,6 +113,7 @@ def masker_of(
         ValueError: `agent_env` is invalid.
     """
     secrets: dict[str, str] = {}
+    # No variable that an agent gets has them.
     if agent_headers:
         from agent_eval_agents.http import header_secrets
 
@@ -190,6 +191,7 @@ async def open_agents(
     )
     agents: dict[str, Agent] = {}
     hosts = 0
+    # Once for each agent: several files have the same one.
     for choice in {choice.path: choice for choice in choices.by_file.values()}.values():
         spec = AgentSpec(
             source=choice.source,
@@ -237,6 +239,7 @@ async def prepare(
     """
     if not choices.runs_here:
         return Preparation()
+    # A server has its own command and environment, so there is no interpreter to check.
     running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.in_python]
     from agent_eval_agents.venv import AgentPlace, EnvironmentRequest, checked_interpreter, unreachable
 
@@ -257,6 +260,7 @@ async def prepare(
         return Preparation(problems=problems, setup=setup)
     request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
     if context.early is not None:
+        # Probed while the eval files were read: a probe imports google-adk, which takes a second or more.
         interpreter, unusable = await context.early.interpreter
     else:
         masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
@@ -266,6 +270,7 @@ async def prepare(
 
 async def _has_succeeded(setup: asyncio.Future[None], stop: asyncio.Event, until: float) -> bool:
     """Waits for `agent-setup`, at most until the run must end."""
+    # `agent-setup` may install packages for minutes, and a cancelled job has seconds to write its files.
     stopping = asyncio.ensure_future(stop.wait())
     either: set[asyncio.Future[Any]] = {setup, stopping}
     try:
@@ -306,6 +311,7 @@ def model_settings(settings: Settings) -> ModelSettings:
         budget=Budget(max_calls=settings.max_judge_calls, max_tokens=settings.max_tokens, max_cost=settings.max_cost),
         prices=read_prices(settings.prices),
         cache=cache,
+        # The merge takes the parts' replies over into its cache, so that no question is paid for twice.
         record=None if settings.shard is None or cache is None else settings.output / JUDGE_REPLIES,
         offline=settings.replay == "all",
     )
@@ -383,6 +389,7 @@ async def open_models(
     if without_keys in {"inconclusive", "deterministic-only"} and not configured.offline:
         missing = [name for name in names if name not in checked.endpoints]
         keyless = [problem for problem in problems if problem.code == NO_KEY]
+        # Beside another mistake it stays an error: the run ends anyway, and both are seen at once.
         if keyless and len(keyless) == len(errors_of(problems)):
             code = WITHOUT_KEY if without_keys == "deterministic-only" else "judge-no-credentials"
             without = MissingModels(models=frozenset(missing), code=code, taped=taped)

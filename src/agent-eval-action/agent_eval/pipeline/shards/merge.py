@@ -107,6 +107,7 @@ def check_parts(results: Sequence[PartResults], run: Run) -> tuple[Parts | None,
     not_run = [case.case_id for case in plan.cases if case.case_id not in ran]
     if not_run and not missing:
         return None, [_other_cases(results[0], "cases are in no part", not_run)]
+    # By elimination; of several missing parts, nobody knows which one has had a case.
     if len(missing) == 1:
         owners |= dict.fromkeys(not_run, missing[0])
     parts = Parts(results=results, total=first.total, owners=owners, missing=missing, problems=replaced)
@@ -214,6 +215,7 @@ def _other_files(results: Sequence[PartResults]) -> Iterator[Problem]:
     places = {whole: result.file for result in reversed(results) if (whole := _checkout_hash(result)) is not None}
     names = _differing((result.shard.files for result in results), in_all=True)
     if any(name != WHOLE and not is_dotenv(name) for name in names):
+        # The whole may be equal where single files differ: it has no untracked files but Python's.
         places = {result.file: result.file for result in reversed(results) if result.shard.files}
     if len(places) > 1:
         names = _differing(result.shard.files for result in results)

@@ -102,6 +102,7 @@ class Parts:
         for number, result in enumerate(self.results):
             for case in result.report.cases:
                 parts.setdefault(case.case_id, []).append((number, case))
+            # Each report has its share of the cases: kept beside the merged ones, they would take the memory twice.
             result.report.cases = []
         filled: Counter[int] = Counter()
         cases = {
@@ -174,6 +175,7 @@ class Parts:
                 for line in read_lines(path):
                     line_number += 1
                     recording = Recording.model_validate_json(line)
+                    # An attempt that was replaced has recordings of the same runs, which do not belong to the scores.
                     if self._sources.get(recording.run_id) == number:
                         journal.adopt(line, recording)
             except FileNotFoundError:
