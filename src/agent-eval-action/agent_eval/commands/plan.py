@@ -116,6 +116,7 @@ def _split(
         total,
         recorded=recorded,
         seconds=arguments.shard_seconds,
+        # `auto` may reach 64, but only a run finds out what the provider allows.
         concurrency=concurrency or AUTO_START,
     )
 
@@ -124,6 +125,7 @@ def _plan(suite: Suite, choices: AgentChoices, num_runs: int) -> Plan:
     """The plan of a suite, with a judge that is never called."""
     agents = {path: choice.path for path, choice in choices.by_file.items()}
     without_code = {choice.path for choice in choices.by_file.values() if not choice.in_python}
+    # No hash of the agents' sources: nothing runs, and reading a big checkout takes seconds.
     return make_plan(suite.files, agents, {}, num_runs, Judge(model=PromptMeter()), without_code=without_code)
 
 
@@ -151,6 +153,7 @@ def make_report(
     uses = pipeline.model_uses(suite.files, settings.judge_model)
     checked = check_models(uses, models, environ)
     problems += [_without_key_errors(problem) for problem in pipeline.placed(checked.problems, settings.root)]
+    # A replay is the same every time, so those run once; recordings may have several runs.
     tapes = [path for path, choice in choices.by_file.items() if not choice.driver.reads_file]
     cost = estimate(
         suite.files,
@@ -307,6 +310,7 @@ def read_durations(paths: Sequence[Path]) -> RecordedSeconds:
     """
     reports: list[RunReport] = []
     for path in paths:
+        # As artifacts are downloaded: a directory for each run, with one for each part.
         files = sorted(path.rglob("results.json")) if path.is_dir() else [path]
         if not files:
             raise UnreadableError(f"There is no results.json in {harmless(str(path))}.", "Name the results of a run.")

@@ -48,6 +48,7 @@ def comment(
         The result; None if no comment is due.
     """
     pull_request, event = ci.activity.pull_request, ci.event
+    # `mode: gate` posts nothing, although its activity names the pull request.
     if pull_request is None or ci.forge is None or event.run_id is None or settings.mode == "gate":
         return None
     if settings.comment == "never":
@@ -241,6 +242,7 @@ def _quotation(text: str) -> str:
 
 def _as_concluded(report: RunReport, conclusion: str | None) -> RunReport:
     """The report without a `passed` that the run contradicts, because a later step failed or the results are forged."""
+    # A failed report of a run that succeeded may be meant: `continue-on-error`, or a gate that only advises.
     if not report.passed or conclusion in {"success", None}:
         return report
     from agent_eval_results.report.phrases import say

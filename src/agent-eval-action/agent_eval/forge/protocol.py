@@ -61,6 +61,7 @@ class PullRequest:
 class ApiModel(BaseModel):
     """A part of a response of the forge's API; other fields are ignored."""
 
+    # Validators are built at the first response: most runs, those on a desk, ask no forge.
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 
@@ -124,6 +125,7 @@ class Artifact(ApiModel):
 
     def is_intact(self, data: bytes) -> bool:
         """Whether a downloaded zip is the uploaded one, unchanged by a cache or a proxy; True if that is unknown."""
+        # Another algorithm that GitHub may choose one day is unknown, and no contradiction.
         algorithm, _, digest = (self.digest or "").partition(":")
         return algorithm != "sha256" or hashlib.sha256(data).hexdigest() == digest.lower()
 

@@ -158,6 +158,7 @@ class PolicyReader:
     def quarantine(self, file: str, eval_id: str) -> QuarantineEntry | None:
         """The entry that quarantines a case. A renamed case is quarantined only if it is by both names."""
         entries = [self._quarantine_by_name(*name) for name in self._names(file, eval_id)]
+        # A pull request could rename a case so that a glob of the quarantine means it.
         return None if None in entries else entries[-1]
 
     def metric(self, name: str, entries: CaseEntries) -> MetricPolicy:
@@ -238,6 +239,7 @@ def names_metric(pattern: str | None, name: str) -> bool:
     """Whether an entry's `metric` means this one. A glob means metrics only, never `pass`."""
     if pattern is None or pattern == name:
         return True
+    # `*` with `blocking = false` would else switch the gate off.
     return name != PASS_METRIC and fnmatchcase(name, pattern)
 
 
@@ -266,6 +268,7 @@ def case_matcher(pattern: str) -> CaseMatcher:
         return is_match
 
     def matcher(file: str, eval_id: str) -> bool:
+        # An id may have brackets or stars, which a glob would read otherwise.
         if pattern == f"{file}:{eval_id}":
             return True
         return any(in_file(number, file) and matches(ids, eval_id) for number, (_, ids) in enumerate(specs))

@@ -107,6 +107,7 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
     cases: dict[Changed, list[str]] = {}
     for file in head.files:
         origins = [base_file_of.get(_id(file, case.eval_id)) for case in file.cases]
+        # By neighbours, so that the cases keep their order: it is that of the report.
         for origin, group in groupby(zip(file.cases, origins, strict=True), key=lambda pair: pair[1]):
             selected = tuple(case for case, _ in group)
             config, changes = (
@@ -236,6 +237,7 @@ class _Merger:
                 None if function is None else _code(side, name, config_, rule, function)
                 for side, name, config_ in ((self.head, file, config), (self.base, base_file, base))
             )
+            # Before everything else: whatever the thresholds say, the scores are of other code.
             if here_code != there_code:
                 changes.append(_changed("code", rule, here, config, base="its code", head=_code_here(config, here)))
                 continue
@@ -254,6 +256,7 @@ class _Merger:
             if function is not None:
                 functions[rule.metric] = base.custom_metrics[rule.metric]
             elif kind == "both":
+                # The base branch's rule has this name now, and is no custom metric.
                 functions.pop(rule.metric, None)
             changes.append(_described(rule, here, config, base))
         if not changes:

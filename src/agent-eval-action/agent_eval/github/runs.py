@@ -160,6 +160,7 @@ def changed_files(github: GitHubClient, base: str, head: str) -> list[str] | Non
         RestError: As for `merge_base`.
     """
     path = github.repo("compare", f"{base}...{head}")
+    # `per_page` bounds the commits, which are not used; the files are on the first page whatever it is.
     files = github.parsed(_Changes, github.get(path, {"per_page": 1}), path).files
     if files is None or len(files) >= MAX_CHANGED_FILES:
         return None
@@ -233,6 +234,7 @@ def file_at(github: GitHubClient, path: str, ref: str) -> bytes | None:
     if file.encoding != "base64" or file.content is None:
         raise RestError("too-large", f"{path} at {ref} has {file.size:,} bytes; GitHub returns files up to 1 MB.")
     try:
+        # GitHub breaks it into lines, which `validate` takes for mistakes.
         return base64.b64decode("".join(file.content.split()), validate=True)
     except binascii.Error:
         pass
@@ -251,6 +253,7 @@ def label_events(github: GitHubClient, number: int) -> list[LabelEvent]:
             events than the limit, since the newest would be missing.
     """
     path = github.repo("issues", number, "events")
+    # One more than the limit shows that there are more.
     events = list(github.paginate(path, limit=_MAX_EVENTS + 1))
     if len(events) > _MAX_EVENTS:
         raise RestError("too-large", f"The pull request has more than {_MAX_EVENTS:,} events.")

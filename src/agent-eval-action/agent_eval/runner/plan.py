@@ -253,6 +253,7 @@ def make_plan(
         cases=tuple(cases),
         num_runs=num_runs,
         problems=tuple(dict.fromkeys(problems)),  # Files that share a config share its problems.
+        # The best guess without recorded durations: most of a run's time is that of its turns.
         weights={case.case_id: float(case.turns) for case in cases},
         masker=masker,
     )

@@ -155,6 +155,7 @@ def _of_answers(conversation: Conversation, low: TurnFinding) -> TurnFinding:
 def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> MetricReport:
     identity = planned.identities.get(criterion.name)
     fingerprint = identity.fingerprint if identity else ""
+    # A custom metric may name its version: another prompt or model is another measurement, though its code is the same.
     version = score.details.get("version") if isinstance(unlabelled(criterion), CustomMetric) else None
     return MetricReport(
         name=criterion.name,
@@ -217,6 +218,7 @@ def _run_score(criterion: Criterion, result: Result, recording: Recording, plann
 
 
 def _turn_scores(result: Scored) -> list[float | None]:
+    # Of one turn it is the score itself.
     return list(result.turn_scores) if len(result.turn_scores) > 1 else []
 
 
@@ -233,6 +235,7 @@ def _evidence(result: Scored, threshold: float, passed: bool, turns: Sequence[In
 
 def _lowest(findings: Sequence[TurnFinding]) -> list[TurnFinding]:
     """The turns with the lowest scores, in the order of the conversation."""
+    # A turn without a score, e.g. one without an answer, is worse than any.
     worst = sorted(findings, key=lambda finding: (finding.score if finding.score is not None else -1.0, finding.turn))
     return sorted(worst[:_TURNS], key=lambda finding: finding.turn)
 

@@ -183,6 +183,7 @@ def _replay_or_record(values: dict[str, Any], sources: dict[str, str]) -> None:
         for name in ("replay", "record")
         if values[name] != "off" and (source := sources[name])
     }
+    # Two of one rank contradict each other, which `_conflicts` reports.
     if len(set(ranks.values())) > 1:
         weaker = max(ranks, key=ranks.__getitem__)
         values[weaker] = "off"
@@ -201,6 +202,7 @@ def _variables(environ: Mapping[str, str]) -> Iterator[Problem]:
             where = f" or the key `{setting.input}` of {CONFIG_FILE}" if setting.in_file else ""
             message, hint = f"The variable {name} is not read.", f"Use the flag `--{setting.input}`{where}."
             yield Problem(severity=Severity.WARNING, code="setting-unknown", message=message, hint=hint)
+    # A misspelt variable of a key would only show as a key that is missing.
     known = [*_READ, *(setting.secret for setting in SETTINGS if setting.secret is not None)]
     settings = {f"AGENT_EVAL_{setting.input.replace('-', '_').upper()}" for setting in SETTINGS}
     for name in sorted(environ.keys() - settings - set(known)):

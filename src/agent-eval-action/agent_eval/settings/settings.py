@@ -374,6 +374,7 @@ class Settings:
     @property
     def tape_mode(self) -> Mode:
         """What this run does with tapes, by `replay` and `record`; `live`: nothing."""
+        # Of both, at most one is not off, or the settings are invalid (`reading`).
         recording: Mapping[str, Mode] = {"all": "record", "missing": "record-missing"}
         replaying: Mapping[str, Mode] = {"off": "live", "tools": "replay"}
         return recording.get(self.record) or replaying.get(self.replay, "all")
@@ -416,6 +417,7 @@ class Settings:
             initial_session=moved(self.initial_session),
             agent=None if self.agent is None else move(self.agent),
             agents={pattern: move(agent) for pattern, agent in self.agents.items()},
+            # Not `agent_python`: both sides share the interpreter (`interpreter_for_base`).
             agent_requirements=moved(self.agent_requirements),
             agent_cwd=move(self.agent_cwd),
         )

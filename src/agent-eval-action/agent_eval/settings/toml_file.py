@@ -60,6 +60,7 @@ def read_settings_file(text: str) -> FileSettings:
         return FileSettings(problems=(_not_toml(error, text),))
     problems: list[Problem] = []
     lines = lines_of(text)
+    # Tables are taken out first; of what is left, all but the policy's must be settings.
     agents = _agents(table.pop("agents", {}), lines, problems)
     servers, server_problems = read_servers(table.pop("servers", {}), lines, CONFIG_FILE)
     problems += server_problems
@@ -93,6 +94,7 @@ def read_settings_file(text: str) -> FileSettings:
             problems.append(_not_in_file(name, line))
         elif isinstance(value, list) and BY_INPUT[name].parse is words and all(isinstance(item, str) for item in value):
             values[name] = value
+        # Before numbers: a bool of Python is an int.
         elif isinstance(value, bool):
             values[name] = str(value).lower()
         elif isinstance(value, str | int | float):

@@ -118,6 +118,7 @@ class Family:
         """Complete fresh columns: runs of all cases after the screening (`FRESH_COLUMNS`)."""
         if self.trigger is None:
             return 0
+        # Half a column is none: cases that were run first would decide for all.
         return max((count for count in range(1, self.most_columns + 1) if not self.missing(count)), default=0)
 
     @cached_property
