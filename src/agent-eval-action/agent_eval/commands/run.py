@@ -133,7 +133,9 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are
         problems += recording_refused(settings.record, settings.replay, ci, in_ci=io.in_ci)
     ci = for_artifact(ci, settings.artifact)
     context = dataclasses.replace(_run_context(io, ci), warnings=tuple(warnings), files_are_read=files_are_read)
-    with _exclusive_output(settings) as (settings, output_problems):
+    parts = settings.shards if settings.merges else ()
+    with _exclusive_output(settings.root, settings.output_dir, parts) as (output_dir, output_problems):
+        settings = dataclasses.replace(settings, output_dir=output_dir)
         problems += output_problems
         if has_error(problems):
             # Later steps need the files and outputs of this run, too.
@@ -189,41 +191,48 @@ def _with_base_rules(
 
 
 @contextlib.contextmanager
-def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
-    """Locks the output directory. If that is impossible, the settings have a temporary one, and there is an error."""
+def _exclusive_output(root: Path, output_dir: Path, parts: tuple[str, ...]) -> Iterator[tuple[Path, list[Problem]]]:
+    """Locks the output directory. If that is impossible, it is a temporary one, and there is an error.
+
+    Args:
+        root: The repository.
+        output_dir: The output directory as it is configured.
+        parts: The directories that a merge reads, and must not write to.
+    """
+    output = root.absolute() / output_dir
     hint = "Remove it from the repository, or name another `output-dir`."
     with contextlib.ExitStack() as stack:
-        if (link := link_in(settings.output, settings.root.absolute())) is not None:
-            message = f"{relative(link, settings.root)} is a symbolic link: results would be written elsewhere."
+        if (link := link_in(output, root.absolute())) is not None:
+            message = f"{relative(link, root)} is a symbolic link: results would be written elsewhere."
             problem = Problem(code="output-dir-linked", message=message, hint=hint)
-        elif (file := file_in(settings.output)) is not None:
-            message = f"{relative(file, settings.root)} is a file: no results can be written there."
+        elif (file := file_in(output)) is not None:
+            message = f"{relative(file, root)} is a file: no results can be written there."
             problem = Problem(code="setting-invalid", message=message, hint="Name a directory as `output-dir`.")
-        elif settings.merges and (refused := _overwritten(settings.shards, settings.output, settings.root)) is not None:
+        elif parts and (refused := _overwritten(parts, output, root)) is not None:
             problem = refused
         else:
             try:
-                stack.enter_context(locked(settings.output))
+                stack.enter_context(locked(output))
             except InUse as used:
-                where = relative(settings.output, settings.root)
+                where = relative(output, root)
                 message = f"{where} is in use by another agent-eval (process {used.holder})."
                 hint = "Wait until it has ended, or give this run another `--output-dir`."
                 problem = Problem(code="output-dir-in-use", message=message, hint=hint)
             except PermissionError:
-                where = relative(settings.output, settings.root)
-                message = f"{where} can't be written: {why_unwritable(settings.output)}"
+                where = relative(output, root)
+                message = f"{where} can't be written: {why_unwritable(output)}"
                 hint = "Name another --output-dir, or give that user the permission to write there."
                 problem = Problem(code="output-dir-unwritable", message=message, hint=hint)
             else:
-                yield settings, []
+                yield output_dir, []
                 return
         try:
-            fresh = Path(tempfile.mkdtemp(prefix=f"{DEFAULT}-", dir=settings.root))
+            fresh = Path(tempfile.mkdtemp(prefix=f"{DEFAULT}-", dir=root))
         except OSError as error:  # Nor can anything be written here: what the user asked for is what to say.
             raise OSError(f"{problem.message} {problem.hint}") from error
         fresh.chmod(0o755)
         stack.enter_context(locked(fresh))
-        yield dataclasses.replace(settings, output_dir=fresh.relative_to(settings.root)), [problem]
+        yield fresh.relative_to(root), [problem]
 
 
 def _overwritten(shards: tuple[str, ...], output: Path, root: Path) -> Problem | None:
@@ -245,12 +254,14 @@ def _run_context(io: CliIO, ci: CIContext) -> RunContext:
 
 
 async def _run(settings: Settings, context: RunContext) -> Outcome:
-    from agent_eval.pipeline.early import starting_early
+    async with contextlib.AsyncExitStack() as stack:
+        if not settings.merges:  # Most merges start no agent.
+            from agent_eval.pipeline.early import starting_early
 
-    async with starting_early(settings, context) as started:
+            context = await stack.enter_async_context(starting_early(settings, context))
         from agent_eval.pipeline import pipeline
 
-        return await pipeline.run(settings, started)
+        return await pipeline.run(settings, context)
 
 
 def _with_signals(evaluate: Callable[[], Coroutine[None, None, Outcome]], stop: asyncio.Event) -> Outcome:

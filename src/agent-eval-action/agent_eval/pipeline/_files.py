@@ -72,7 +72,7 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
         suite.files,
         explicit=settings.agent,
         mapping=settings.agents,
-        everything=lambda: _every_file(settings),
+        everything=lambda: _every_file(settings.root, settings.output),
         stateless={f"server:{name}" for name, server in settings.servers.items() if server.protocol == "a2a"},
         ignore_state="ignore-state" in settings.remote_sessions,
         runs=settings.num_runs,
@@ -87,13 +87,19 @@ def named_agents_problems(settings: Settings, suite: Suite) -> list[Problem]:
 
     if suite.errors:
         return []
-    return check_names(settings.root, suite.files, settings.agents, lambda: _every_file(settings), settings.agent)
+    return check_names(
+        settings.root,
+        suite.files,
+        settings.agents,
+        lambda: _every_file(settings.root, settings.output),
+        settings.agent,
+    )
 
 
-def _every_file(settings: Settings) -> list[str]:
+def _every_file(root: Path, output: Path) -> list[str]:
     from agent_eval_scoring.evalset.discovery import discover
 
-    return [file.name for file in discover(settings.root, skip=[settings.output]).files]
+    return [file.name for file in discover(root, skip=[output]).files]
 
 
 def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:

@@ -25,7 +25,7 @@ from agent_eval_agents.sandbox import (
     installer_environment,
     secrets_in,
 )
-from agent_eval_results import JUDGE_REPLIES, LOGS
+from agent_eval_results import LOGS
 from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import Problem, Severity, errors_of, has_error
@@ -153,8 +153,10 @@ async def open_agents(
     from agent_eval_agents.venv import default_cache_dir
 
     root = settings.root.resolve()
-    if prepared is None:
-        prepared = Preparation(setup=_begin_setup(settings, context, choices, isolation))
+    masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
+    if prepared is None and choices.runs_here:
+        prepared = Preparation(setup=_begin_setup(settings.agent_setup, context, isolation, masker, root))
+    prepared = prepared or Preparation()
     setup = prepared.setup
     # Headers are secrets, and a fork decides where they would be sent.
     withheld = context.ci.activity.secrets_withheld
@@ -167,7 +169,7 @@ async def open_agents(
         setup=setup,
         installer=installer_environment(context.environ),
         sandbox=isolation.sandbox,
-        masker=masker_of(settings.agent_headers, settings.agent_env, context.environ),
+        masker=masker,
         workers=settings.workers,
         cache_dir=root / settings.cache_dir
         if settings.cache_dir is not None
@@ -243,10 +245,11 @@ async def prepare(
     running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.in_python]
     from agent_eval_agents.venv import AgentPlace, EnvironmentRequest, checked_interpreter, unreachable
 
-    setup = _begin_setup(settings, context, choices, isolation)
+    root = settings.root.resolve()
+    masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
+    setup = _begin_setup(settings.agent_setup, context, isolation, masker, root)
     if setup is not None and not await _has_succeeded(setup, context.stop, until):
         return Preparation(setup=setup)
-    root = settings.root.resolve()
     places = [
         AgentPlace(
             name=choice.path,
@@ -263,7 +266,6 @@ async def prepare(
         # Probed while the eval files were read: a probe imports google-adk, which takes a second or more.
         interpreter, unusable = await context.early.interpreter
     else:
-        masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
         interpreter, unusable = await checked_interpreter(request, isolation, masker, after_setup=setup is not None)
     return Preparation(problems=[*problems, *unusable], interpreter=interpreter, setup=setup)
 
@@ -281,14 +283,10 @@ async def _has_succeeded(setup: asyncio.Future[None], stop: asyncio.Event, until
 
 
 def _begin_setup(
-    settings: Settings, context: RunContext, choices: AgentChoices, isolation: Isolation
+    command: str | None, context: RunContext, isolation: Isolation, masker: Masker, root: Path
 ) -> asyncio.Future[None] | None:
-    """Starts `agent-setup` if an agent needs it."""
-    if settings.agent_setup is None or not choices.runs_here:
-        return None
-
-    masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
-    return asyncio.ensure_future(_set_up(settings.agent_setup, context, isolation, masker, settings.root.resolve()))
+    """Starts `agent-setup`, if there is one."""
+    return None if command is None else asyncio.ensure_future(_set_up(command, context, isolation, masker, root))
 
 
 async def _set_up(command: str, context: RunContext, isolation: Isolation, masker: Masker, root: Path) -> None:
@@ -302,17 +300,13 @@ def model_settings(settings: Settings) -> ModelSettings:
     """Settings of the model clients."""
     from agent_eval_scoring.models import Budget, ModelSettings, read_prices
 
-    folder = settings.root / settings.judge_cache
-    cache = None if settings.judge_cache == "off" else folder
     return ModelSettings(
         judge_model=settings.judge_model,
         api_key=settings.judge_api_key,
         base_url=settings.judge_base_url,
         budget=Budget(max_calls=settings.max_judge_calls, max_tokens=settings.max_tokens, max_cost=settings.max_cost),
         prices=read_prices(settings.prices),
-        cache=cache,
-        # The merge takes the parts' replies over into its cache, so that no question is paid for twice.
-        record=None if settings.shard is None or cache is None else settings.output / JUDGE_REPLIES,
+        cache=None if settings.judge_cache == "off" else settings.root / settings.judge_cache,
         offline=settings.replay == "all",
     )
 

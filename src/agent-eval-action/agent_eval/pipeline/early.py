@@ -42,12 +42,21 @@ async def starting_early(settings: Settings, context: RunContext) -> AsyncIterat
     It is what the run would start later, with the same rights, and has no code of the repository.
     """
     names = [name for name in (settings.agent, *settings.agents.values()) if name is not None]
-    is_known = settings.agent_python is not None and not settings.agent_setup and not settings.merges
+    is_known = settings.agent_python is not None and not settings.agent_setup
     with contextlib.ExitStack() as apart:
         early = None
         if is_known and not any(":" in name for name in names):
+            from agent_eval_agents.venv import EnvironmentRequest, checked_interpreter, likely_start
+
             with contextlib.suppress(NotIsolated):  # The run reports it, if it has an agent.
-                early = _start(settings, context, apart)
+                root = settings.root.resolve()
+                isolation = apart.enter_context(open_isolation(settings, context, runs_here=True))
+                masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
+                request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
+                if (likely := likely_start(request, isolation.sandbox)) is not None:
+                    context.parents.begin(likely[0], root, likely[1], masker)
+                probe = asyncio.create_task(checked_interpreter(request, isolation, masker))
+                early = Early(isolation=isolation, apart=apart, interpreter=probe)
                 await asyncio.sleep(0)  # Its processes start now.
         try:
             yield dataclasses.replace(context, early=early)
@@ -61,19 +70,6 @@ async def starting_early(settings: Settings, context: RunContext) -> AsyncIterat
                         break
                 for task in ending:
                     task.cancel()
-
-
-def _start(settings: Settings, context: RunContext, apart: contextlib.ExitStack) -> Early:
-    from agent_eval_agents.venv import EnvironmentRequest, checked_interpreter, likely_start
-
-    root = settings.root.resolve()
-    isolation = apart.enter_context(open_isolation(settings, context, runs_here=True))
-    masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
-    request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
-    if (likely := likely_start(request, isolation.sandbox)) is not None:
-        context.parents.begin(likely[0], root, likely[1], masker)
-    probe = asyncio.create_task(checked_interpreter(request, isolation, masker))
-    return Early(isolation=isolation, apart=apart, interpreter=probe)
 
 
 def isolate(settings: Settings, context: RunContext, apart: contextlib.ExitStack, *, runs_here: bool) -> Isolation:

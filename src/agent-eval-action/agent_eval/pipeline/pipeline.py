@@ -41,23 +41,26 @@ from agent_eval_scoring.core.process import FULL, Begun
 from agent_eval_scoring.evalset.models import LoadedFile
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.verdict import Verdict
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._regression import Base
     from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.settings import Settings
+    from agent_eval.settings.parsers import Shard
     from agent_eval_results import AgentTree, Reason, RunReport
 
 _LOG = logging.getLogger(__name__)
 
 
-def features_of(settings: Settings) -> Sequence[Feature]:
+def features_of(part: Shard | None, durations: Path | None, *, merges: bool) -> Sequence[Feature]:
     """The features of a run. Their hooks are called in this order."""
-    alone = settings.shard is None and not settings.merges  # The parts of a run don't know what the queue's parts had.
+    alone = part is None and not merges  # The parts of a run don't know what the queue's parts had.
     return (
         # Shards first: a merge adds the usage of its parts to the report, to which the budget adds this job's.
-        shards_of(settings.shard, settings.shard_plan, merges=settings.merges),
+        shards_of(part, durations, merges=merges),
         *([MergeQueue()] if alone else []),
         Budget(),
         Coverage(),
@@ -106,7 +109,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             bill=open_bill(configured, models),
             tapes=tapes,
             plan=plan,
-            features=features_of(settings),
+            features=features_of(settings.shard, settings.shard_plan, merges=settings.merges),
             problems=[
                 *suite.problems,
                 *choices.problems,

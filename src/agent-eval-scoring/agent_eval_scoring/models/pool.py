@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from agent_eval_scoring.models._channel import Call, ModelChannel
@@ -61,11 +62,15 @@ class ModelPool:
         self._opening = asyncio.Lock()
         self._warming: asyncio.Task[None] | None = None
         self._cache = _cache(settings, settings.cache)
-        self._record = _cache(settings, settings.record)
+        self._record: ReplyCache | None = None
         self.meter = Meter(settings.budget)
         """The budget of the run."""
         self.ledger = Ledger()
         """Usage by case, purpose and model."""
+
+    def record(self, directory: Path) -> None:
+        """Writes replies from now on to a second cache directory, too, which then has those of this run only."""
+        self._record = _cache(self._settings, directory)
 
     async def prepare(self) -> list[ModelFailure]:
         """Opens the clients of all named models. No request is sent to a model.
@@ -282,7 +287,7 @@ def no_price(endpoint: Endpoint) -> ModelFailure:
     )
 
 
-def _cache(settings: ModelSettings, directory: Any) -> ReplyCache | None:
+def _cache(settings: ModelSettings, directory: Path | None) -> ReplyCache | None:
     return None if directory is None else ReplyCache(directory, max_bytes=settings.cache_bytes)
 
 

@@ -54,8 +54,6 @@ class ModelSettings:
     """`--judge-cache DIR`; None: off."""
     cache_bytes: int = 256 * 1024 * 1024
     """Maximum size of the cache on disk; the least recently used replies are evicted first."""
-    record: Path | None = None
-    """A second cache directory, which gets the replies of this run only; None: none."""
     offline: bool = False
     """`replay: all`: nothing is sent. Replies come from tapes and, of any endpoint, from the cache."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import itertools
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -28,6 +29,7 @@ from agent_eval_workbench.sources.conversation import NODE_OUTPUT
 
 if TYPE_CHECKING:
     from agent_eval.pipeline import RunContext
+    from agent_eval.runner import Tapes
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoice, AgentChoices
 
@@ -104,15 +106,17 @@ _NEW = EvalCase(eval_id="new", conversation=[])
 class Taping:
     """The tape of one new case."""
 
-    def __init__(self, settings: Settings, file: str, eval_set_id: str) -> None:
+    def __init__(self, opened: Callable[[], Tapes | None], root: Path, file: str, eval_set_id: str) -> None:
         """Begins with nothing.
 
         Args:
-            settings: As for a run.
+            opened: Opens tapes that record all calls.
+            root: The repository.
             file: The eval file, relative to the root.
             eval_set_id: The eval set that gets the case.
         """
-        self._settings = dataclasses.replace(settings, replay="off", record="all")
+        self._opened = opened
+        self._root = root
         self._file = file
         self._eval_set_id = eval_set_id
         self.adk = ""
@@ -125,10 +129,8 @@ class Taping:
 
     def restart(self) -> None:
         """Forgets what was recorded: the conversation begins again."""
-        from agent_eval.pipeline import open_tapes
-
         self._numbers = itertools.count()
-        self._tapes = open_tapes(self._settings)
+        self._tapes = self._opened()
 
     def session(self) -> CallDecider:
         """Records the tools of a session."""
@@ -151,8 +153,7 @@ class Taping:
 
     def replay(self, eval_id: str) -> str:
         """The value of `replay` with which the new tape answers the most."""
-        root = self._settings.root.absolute()
-        tape = read_tape(tape_path(root, self._file, eval_id), root)
+        tape = read_tape(tape_path(self._root, self._file, eval_id), self._root)
         return "missing-live" if tape is not None and tape.model_calls else "tools"
 
     def _planned(self, case: EvalCase) -> PlannedCase:
@@ -175,13 +176,14 @@ def taping_of(settings: Settings, choices: AgentChoices, file: str, eval_set_id:
     Raises:
         Refused: The agent's tools do not run under our control.
     """
-    from agent_eval.pipeline import tapes_unsupported
+    from agent_eval.pipeline import open_tapes, tapes_unsupported
 
     if settings.record == "off":
         return None
     if problems := tapes_unsupported(settings, choices):
         raise Refused(problems)
-    return Taping(settings, file, eval_set_id)
+    recording = dataclasses.replace(settings, replay="off", record="all")
+    return Taping(functools.partial(open_tapes, recording), settings.root.absolute(), file, eval_set_id)
 
 
 _Result = TypeVar("_Result")
@@ -207,17 +209,19 @@ class Take:
     """False if the agent's interface does not show its tool calls."""
 
 
+@dataclass(kw_only=True)
 class LiveAgent:
     """A started agent."""
 
-    def __init__(
-        self, agent: Agent, thread: _LoopThread, start: SessionStart, settings: Settings, taping: Taping | None
-    ) -> None:
-        self._agent = agent
-        self._thread = thread
-        self._start = start
-        self._settings = settings
-        self._taping = taping
+    agent: Agent
+    thread: _LoopThread
+    start: SessionStart
+    taping: Taping | None
+    concurrency: int | None
+    case_timeout: float
+    turn_timeout: float
+
+    def __post_init__(self) -> None:
         self._numbers = itertools.count()
 
     def open(self) -> LiveSession:
@@ -226,9 +230,9 @@ class LiveAgent:
         Raises:
             AgentFailure: The session can't be opened.
         """
-        if self._taping is not None:
-            self._taping.restart()
-        return LiveSession(self._thread, self._thread.run(self._open()), self._settings.turn_timeout)
+        if self.taping is not None:
+            self.taping.restart()
+        return LiveSession(self.thread, self.thread.run(self._open()), self.turn_timeout)
 
     def converse(self, messages: Sequence[Content], runs: int) -> list[Take]:
         """Sends the messages in as many sessions as there are runs.
@@ -236,23 +240,23 @@ class LiveAgent:
         Raises:
             AgentFailure: A turn has failed.
         """
-        return self._thread.run(self._converse(messages, runs))
+        return self.thread.run(self._converse(messages, runs))
 
     async def _converse(self, messages: Sequence[Content], runs: int) -> list[Take]:
-        slots = asyncio.Semaphore(self._settings.concurrency or AUTO_START)
+        slots = asyncio.Semaphore(self.concurrency or AUTO_START)
 
         async def take() -> Take:
             async with slots:
                 session = await self._open()
                 try:
-                    async with asyncio.timeout(self._settings.case_timeout):
+                    async with asyncio.timeout(self.case_timeout):
                         turns: list[Invocation] = []
                         for message in messages:
                             sent = with_call_ids(message, turns)
-                            turns.append(answered(await session.send(sent, timeout=self._settings.turn_timeout)))
+                            turns.append(answered(await session.send(sent, timeout=self.turn_timeout)))
                     return Take(turns=turns, calls_visible=session.shows_tool_calls)
                 except TimeoutError as error:
-                    raise _too_late(self._settings.case_timeout) from error
+                    raise _too_late(self.case_timeout) from error
                 finally:
                     await session.close()
 
@@ -266,7 +270,7 @@ class LiveAgent:
 
     async def _open(self) -> Session:
 
-        start = self._start
+        start = self.start
         request = SessionRequest(
             eval_set_id=start.eval_set_id,
             eval_id=start.eval_id,
@@ -274,11 +278,11 @@ class LiveAgent:
             app_name=start.app_name,
             user_id=start.user_id,
             state=start.state,
-            turn_limit=self._settings.turn_timeout,
+            turn_limit=self.turn_timeout,
             reads_state=True,
-            tools=None if self._taping is None else self._taping.session(),
+            tools=None if self.taping is None else self.taping.session(),
         )
-        return await self._agent.open(request)
+        return await self.agent.open(request)
 
 
 def answered(turn: Invocation) -> Invocation:
@@ -359,7 +363,15 @@ def live_agent(
         try:
             if taping is not None:
                 taping.adk = agent.provenance.get("adk", "")
-            yield LiveAgent(agent, thread, start, settings, taping)
+            yield LiveAgent(
+                agent=agent,
+                thread=thread,
+                start=start,
+                taping=taping,
+                concurrency=settings.concurrency,
+                case_timeout=settings.case_timeout,
+                turn_timeout=settings.turn_timeout,
+            )
         finally:
             thread.run(opened.__aexit__(None, None, None))
 

@@ -12,7 +12,7 @@ from agent_eval.pipeline.context import default_model
 from agent_eval.pipeline.features import Run
 from agent_eval.pipeline.shards.split import Weighed, hashes_of, partition, split_hash, units_of
 from agent_eval_agents.sources import short_hash, uncommitted_files
-from agent_eval_results import ShardReport
+from agent_eval_results import JUDGE_REPLIES, ShardReport
 from agent_eval_scoring.core.text import carriable, plural
 from agent_eval_scoring.evalset.models import LoadedFile
 from agent_eval_scoring.models import Budget
@@ -48,6 +48,9 @@ class Part(Weighed):
         if run.choices.runs_here:  # Before `agent-setup` changes files.
             skip = run.settings.written_directories
             self.shard.files = uncommitted_files(run.settings.root, skip=skip) or None
+        if run.models is not None and run.settings.judge_cache != "off":
+            # The merge takes them over into its cache, so that no question is paid for twice.
+            run.models.record(run.settings.output / JUDGE_REPLIES)
         run.facts["shard"] = self.shard
         run.settings = dataclasses.replace(run.settings, report="off")  # The merge writes one for all parts.
 
