@@ -148,11 +148,9 @@ class RecordedAgent:
             message, hint = traces.nothing(messages)
             message = f"The traces {traces.name} have {message}"
         elif request.run >= len(runs):
-            message = f"The traces {traces.name} have {plural(len(runs), 'conversation')} of {case}, none for run "
-            message, hint = (
-                f"{message}{request.run + 1}",
-                f"Trace the agent more often, or set `num-runs` to {len(runs)}.",
-            )
+            message = f"The traces {traces.name} have {plural(len(runs), 'conversation')} of {case}"
+            message += f", none for run {request.run + 1}"
+            hint = f"Trace the agent more often, or set `num-runs` to {len(runs)}."
         elif not runs[request.run].content:
             message, hint = runs[request.run].unusable
             message = f"The traces {traces.name} have a conversation of {case} that can't be read: {message}"

@@ -205,9 +205,8 @@ def unexpected_status(reply: Reply, server: ServerProcess | None = None, before:
         hint = "It admitted the gate before: check whether the credentials in `agent-headers` have expired."
         return _of_the_server(message, hint=hint)
     if before and server is None:
-        return _of_the_server(
-            message, hint="The agent was not asked. See the server's log.", collateral=reply.status >= 500
-        )
+        hint = "The agent was not asked. See the server's log."
+        return _of_the_server(message, hint=hint, collateral=reply.status >= 500)
     return AgentFailure(
         message,
         kind=FailureKind.EXCEPTION,

@@ -83,9 +83,8 @@ def outputs(span: Span) -> list[Message]:
     said = _messages(span, "choice", ("gen_ai.output.messages",))
     chunks = [message for message in said[:-1] if not message.calls]
     if chunks and "".join(message.text for message in chunks) == said[-1].text:
-        return [
-            message for message in said if message.calls or message is said[-1]
-        ]  # What was streamed, and the whole.
+        # What was streamed, and the whole.
+        return [message for message in said if message.calls or message is said[-1]]
     return said
 
 

@@ -390,6 +390,8 @@ def _best(spectrum: _Spectrum, cases: Sequence[_Case], *, few: bool) -> tuple[Ke
             continue  # Code that differs from run to run without a change.
         # Rounded below: the last bit of equal shares must not choose between two causes.
         ochiai = len(group) / sqrt(len(cases) * (len(group) + spectrum.against(key)))
+        # Of keys that explain as much, the earliest is the cause and the others follow from it; then the most special
+        # one.
         places = [case.starts[key][1] for case in group]
         earliest = sum(place.at[0] + min(place.at[1] + 1, 1_000) / 1_001 for place in places) / len(places)
         special = min(place.keys.index(key) for place in places)

@@ -35,6 +35,7 @@ def nearest(run: Side, others: Sequence[Side]) -> list[Difference]:
     best: list[Difference] | None = None
     for other in others:
         found = differences(run, other)
+        # An agent may have several good ways. The nearest one shows what is wrong with this run, any other what is not.
         if best is None or _count(found) < _count(best):
             best = found
         if not best:

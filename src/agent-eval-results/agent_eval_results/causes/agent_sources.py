@@ -221,6 +221,7 @@ class Sources:
             yield from self._imported(code.module, imports, name, ())
             yield from self._defined(code.module, name)
         for root, *members in chains:
+            # A class is known here; what another variable holds is not, so its attributes are looked for by name alone.
             if root in {"self", "cls"} and code.owner is not None:
                 yield from self._of_self(code, members[0])
             else:
@@ -231,6 +232,7 @@ class Sources:
         owner = code.owner
         assert owner is not None
         whole = Definition(module=code.module, node=owner, symbol=owner.name)
+        # An attribute that no statement of the class binds is set there, in most classes.
         members = _member(whole, [name]) or _member(whole, ["__init__"])
         yield from members
         if not members:  # A base class may have it.
@@ -315,6 +317,7 @@ class Sources:
 
     def _module(self, file: str) -> _Module | None:
         if file not in self._modules:
+            # A name of the agent's may lead through a whole repository, or one that was made to be slow to read.
             if sum(module is not None for module in self._modules.values()) >= _MOST_MODULES:
                 return None
             text = self._read(file) if file.endswith(".py") else None
@@ -352,6 +355,7 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 for each in getattr(statement, name, ()):
                     inner += getattr(each, "body", ()) if not isinstance(each, ast.stmt) else [each]
         waiting += reversed(inner)
+        # These two bind names themselves, beside what is below them.
         if not inner or isinstance(statement, (ast.For, ast.With)):
             yield statement
 
@@ -435,6 +439,7 @@ def _names(node: ast.AST) -> tuple[list[str], list[list[str]], _Imports]:
                 in_chain.add(value)
                 chains[(value.id, *reversed(chain))] = None
         elif isinstance(each, ast.Name) and each not in in_chain:
+            # What a function assigns is its own; what a module or a class assigns, others use.
             if isinstance(each.ctx, ast.Store) and is_function:
                 own.add(each.id)
             else:

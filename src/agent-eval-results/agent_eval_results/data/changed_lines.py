@@ -44,6 +44,7 @@ def tree_of(text: str) -> ast.Module | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes in the text
             return ast.parse(text)
+    # ValueError: half of a surrogate pair. The last two: code that is nested too deeply, as a hostile file may be.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -59,6 +60,7 @@ def changed_code(base: str | None, head: str) -> list[tuple[int, int]]:
     old, new = _code(base or ""), _code(head)
     if base is None or old is None or new is None:
         return changed_lines(base, head)
+    # One more, for code that was removed at the end.
     numbers = [*new, max(new, default=1)]
     blocks = [(numbers[a - 1], numbers[b - 1]) for a, b in _differing(list(old.values()), list(new.values()))]
     same = _same_meaning(base, head) if blocks else []
@@ -101,6 +103,7 @@ def canonical(node: ast.stmt) -> str:
     once = {name for name, count in Counter(each.id for each in names).items() if count == 2 and stored[name] == 1}
     for block in (value for each in ast.walk(made) for _, value in ast.iter_fields(each) if isinstance(value, list)):
         block[:] = [each for each in block if not _is_logging(each)]
+        # Backwards: what is deleted moves no line that is still to be looked at, and a chain of variables ends in one.
         for at in range(len(block) - 2, -1, -1):
             match block[at]:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in once - shared and _inline(
@@ -197,6 +200,7 @@ def edits(base: str, head: str) -> list[Edit]:
         return []
     return [
         Edit(first=first + 1 if last > first else max(first, 1), last=max(last, 1), old=old[a:b], new=new[first:last])
+        # autojunk would ignore what a file of 200 lines often has, e.g. empty lines, and find larger edits.
         for kind, a, b, first, last in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         if kind != "equal"
     ]
@@ -224,6 +228,7 @@ def _code(text: str) -> dict[int, str] | None:
 
 
 def _differing(old: list[str], new: list[str]) -> list[tuple[int, int]]:
+    # Most of a file is equal, and difflib's time is quadratic.
     start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
     if start is None:
         start = min(len(old), len(new))

@@ -69,6 +69,7 @@ def attach_conversations(
     not_passed = [case for case in report.cases if case.status in shown or case.case_id in blocking]
     not_passed.sort(key=lambda case: (case.case_id not in blocking, not case.failed))
     limit = min(MOST_OF_A_CASE, max(most // max(len(not_passed), 1), _LEAST_OF_A_CASE))
+    # Fewer whole conversations say more than pieces of all: the first ones block.
     for case in not_passed[: most // limit]:
         for run in telling_first(report.runs_of(case)):
             if (recording := recording_of(run.run_id)) is not None:
@@ -140,6 +141,7 @@ def conversation_of(
         turns.append((recording.unfinished, reference))
     numbers = list(range(len(turns)))
     if bounds is not None:
+        # The turns that lowered a score are kept, wherever they are, and shown in their order.
         numbers = sorted(sorted(numbers, key=lambda number: number not in first)[: bounds.turns])
     return ConversationReport(
         run=recording.run,
@@ -283,6 +285,7 @@ def _steps(actual: Invocation) -> list[_Step]:
     answer = text_of(actual.final_response)
     for agent, part, error in _parts(actual):
         if error:
+            # An error after a call without a response is what came instead of one.
             if not steps or steps[-1].call is None or steps[-1].responses or steps[-1].error:
                 steps.append(_Step(agent=agent))
             steps[-1].error = error
@@ -292,6 +295,7 @@ def _steps(actual: Invocation) -> list[_Step]:
             step = _Step(agent=agent, call=call)
             steps.append(step)
             if call.id is not None:
+                # A long-running tool returns twice with one id: both responses are of the first call that has it.
                 by_id.setdefault(call.id, step)
             else:
                 waiting.setdefault(call.name, deque()).append(step)

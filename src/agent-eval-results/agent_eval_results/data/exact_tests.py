@@ -104,6 +104,7 @@ def sequential_p(exceed: _Exceed, *, draws: int, width: int, enough: int = 20) -
         enough: Exceedances at which to stop with p = enough / draws made.
     """
     drawn = exceeded = 0
+    # Most p-values are large, which the first block shows; only small ones need all draws, in few calls of numpy.
     block = 64
     most = max(1, 2_000_000 // max(1, width))
     while drawn < draws:
@@ -111,6 +112,8 @@ def sequential_p(exceed: _Exceed, *, draws: int, width: int, enough: int = 20) -
         hits = exceed(count)
         exceedances = int(hits.sum())
         if exceeded + exceedances >= enough:
+            # The draws end with this one, as if they were made one by one: counted to the end of the block, p is
+            # biased.
             position = [index for index, hit in enumerate(hits) if hit][enough - exceeded - 1]
             return enough / (drawn + position + 1)
         exceeded, drawn, block = exceeded + exceedances, drawn + count, block * 4
@@ -128,6 +131,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = [0.0] * len(p_values)
     highest = 0.0
     for rank, index in enumerate(order):
+        # Never less than a smaller one's: a test must not be rejected before the one with more evidence.
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = highest
     return adjusted
@@ -199,6 +203,7 @@ def upper_tails(parts: Mapping[tuple[int, tuple[float, ...]], int]) -> tuple[int
             part, count = _power(part, count), 1
         for _ in range(count):
             sums = _convolved(sums, part)
+    # Rounding errors of the convolutions can make a probability a little larger than 1.
     return low, np.minimum(1.0, np.cumsum(sums[::-1])[::-1]).tolist()
 
 
@@ -245,6 +250,8 @@ def pass_rates(cases: Sequence[CaseReport], num_runs: int) -> list[PassRates]:
     counts = []
     for case in cases:
         if not case.is_quarantined and not case.replayed:
+            # Runs with higher numbers are extra ones. Only cases with a bad result get some, so they would lower the
+            # rates.
             statuses = [run.status for run in case.runs if run.run < num_runs]
             counts.append((statuses.count("passed"), statuses.count("passed") + statuses.count("failed")))
     rates = []

@@ -108,6 +108,7 @@ class _ComputingReport(ReportModel):
     @classmethod
     def _without_computed(cls, value: Any) -> Any:
         ignored = cls.__pydantic_computed_fields__.keys() | cls.former
+        # Unknown keys are errors: a model would refuse what it has written itself.
         return {key: value[key] for key in value if key not in ignored} if isinstance(value, dict) else value
 
 
@@ -347,6 +348,7 @@ class Totals(_ComputingReport):
     @property
     def pass_rate(self) -> float | None:
         """Passed cases as a share of those that passed or failed, 0..1; None if there are none."""
+        # An error or an outage is no score: it must not lower the rate.
         completed = self.passed + self.failed
         return self.passed / completed if completed else None
 
@@ -477,6 +479,7 @@ class RunReport(_ComputingReport):
     @property
     def totals(self) -> Totals:
         """Counts of cases by status."""
+        # Each status is the name of a field of Totals.
         counts: Counter[str] = Counter(case.status for case in self.cases)
         return Totals(cases=len(self.cases), **counts)
 

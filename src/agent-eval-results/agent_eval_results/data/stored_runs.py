@@ -64,12 +64,8 @@ def rules_of(case: CaseReport) -> dict[MetricKey, Rule]:
     return {
         (metric.name, metric.fingerprint): Rule(threshold=metric.threshold, direction=metric.direction)
         for metric in case.metrics
-        if metric.threshold is not None and metric.blocking and not _withheld(metric)
+        if metric.threshold is not None and metric.blocking and not is_skipped(metric.reason)
     }
-
-
-def _withheld(metric: MetricReport) -> bool:
-    return is_skipped(metric.reason)
 
 
 def stored(score: float) -> float:
@@ -201,6 +197,7 @@ class HistoryWriter:
         for at, run in enumerate(stored_cases):
             for key, score in run.scores.items():
                 columns.setdefault(key, [NO_SCORE] * len(stored_cases))[at] = _text(score)
+        # Nearly all cases of a file have the same rules: written once, they take no place in a history of 10,000 cases.
         shared = tuple(rules.items())
         written = CaseHistory(
             case_id=case_id,
@@ -275,6 +272,7 @@ def stored_means(base: RunReport, history: HistoryReport | None) -> StoredMeans:
     records = 1
     for case in base.cases:
         old = case_histories.get(case.case_id)
+        # Scores of a case with other content measure another question.
         runs = stored_runs(history, old) if old is not None and old.fingerprint == case.fingerprint else []
         if len(runs) < 2:
             continue
@@ -291,6 +289,7 @@ def _averaged(metric: MetricReport, runs: Sequence[StoredRun]) -> MetricReport:
     if not scores or metric.score is None:
         return metric
     mean = sum(scores) / len(scores)
+    # Else every unchanged score would differ from the base branch's in its fifth digit.
     if abs(mean - metric.score) <= _ROUNDING * max(1.0, abs(metric.score)):
         return metric
     return metric.model_copy(update={"score": mean})

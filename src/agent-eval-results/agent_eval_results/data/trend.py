@@ -30,7 +30,7 @@ from agent_eval_results.data.stored_runs import PassRules, outcome_of, rescored,
 
 ALPHA = 0.01
 """Significance level of each test. There is one after every merge, on nearly the same records. At this level about one
-of fifteen repositories without any change gets a false alarm within 20 merges; at 0.05 it was more than a third."""
+of twelve repositories without any change gets a false alarm within 20 merges; at 0.05 it was more than a third."""
 CASE_ALPHA = 0.01
 """Significance level of the test of a single case."""
 _BROKE = 0.001
@@ -129,6 +129,8 @@ def drift(history: HistoryReport, *, seed: int = 0) -> Drift:
     named = []
     for case_id, records in cases.items():
         last = max((at for at, (passed, _) in enumerate(records, 1) if passed), default=half)
+        # The first split depends on the outcomes, so it needs more evidence; it names what broke before half the
+        # records have it.
         for start, alpha in ((last, _BROKE), (half, CASE_ALPHA)):
             older, newer = _sum(records[:start]), _sum(records[start:])
             p_value = exact_p(newer[1] - newer[0], newer[1], older[1] - older[0], older[1])
@@ -173,6 +175,7 @@ def _suite(
     older = np.zeros((count, len(splits)))
     for column, records in enumerate(splits):
         older[list(records), column] = 1.0
+    # A split may leave a case without runs on one side: 0 / 0 is NaN, which `both` leaves out.
     with np.errstate(invalid="ignore", divide="ignore"):
         before = (table[:, :, 0] @ older) / (table[:, :, 1] @ older)
         after = (table[:, :, 0] @ (1 - older)) / (table[:, :, 1] @ (1 - older))
@@ -183,6 +186,7 @@ def _suite(
     drops = np.where(both, before - after, 0.0).sum(axis=0) / np.maximum(counts, 1)
     rates = float(before[both[:, 0], 0].mean()), float(after[both[:, 0], 0].mean())
     as_much = int((drops >= drops[0] - 1e-12).sum())
+    # With few records even the most extreme order of them is no evidence.
     enough = 1 / math.comb(count, half) <= ALPHA
     return rates, as_much / len(splits) if enough else None
 
@@ -204,6 +208,7 @@ def trend_row(report: RunReport, record: HistoryRecord) -> TrendRow:
     """
     words = [_outcome(case) for case in report.cases]
     judged = [run for case in report.cases for run in case.runs if run.is_judged]
+    # A replay takes no time, and its tokens were paid for when it was recorded.
     runs = [run for run in judged if not run.replayed]
     counts = [(run.usage.input_tokens, run.usage.output_tokens) for run in runs]
     tokens = [(sent or 0) + (received or 0) for sent, received in counts if (sent, received) != (None, None)]
@@ -232,6 +237,7 @@ def suite_hash(cases: Sequence[CaseReport]) -> str:
     """Hash of which cases were run, and of their messages and expectations."""
     digest = hashlib.sha256()
     for case_id, fingerprint in sorted((case.case_id, case.fingerprint) for case in cases):
+        # JSON, and so an id, may have half of a surrogate pair, which strict UTF-8 refuses.
         digest.update(f"{case_id}\0{fingerprint}\0".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:16]
 
@@ -250,6 +256,7 @@ def _means(cases: Sequence[CaseReport]) -> dict[str, float]:
     scores: dict[str, list[float]] = {}
     for case in cases:
         for metric in case.metrics:
+            # A custom metric may return infinity: no mean over cases would be left.
             if metric.is_configured and metric.score is not None and math.isfinite(metric.score):
                 scores.setdefault(metric.name, []).append(metric.score)
     return {name: round(sum(values) / len(values), 4) for name, values in scores.items()}

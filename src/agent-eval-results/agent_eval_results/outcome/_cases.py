@@ -97,6 +97,7 @@ def causes(report: RunReport, cases: Iterable[CaseReport]) -> list[Cause]:
         if cause is not None:
             # Two lines of the agent that raise the same message are two mistakes; one line with other values is one.
             at = (cause.file or "", str(cause.line or "")) if cause.by_agent else ()
+            # A hint may have a command with the case, which would make each case a cause of its own.
             hint = cause.hint.replace(case.case_id, "")
             message = cause.message if not any(at) else _QUOTED.sub("*", cause.message)
             key = (cause.agent, cause.kind, hint, _CHANGING.sub("0", message), *at)
@@ -150,6 +151,7 @@ def same_answer(report: RunReport, cases: Sequence[CaseReport]) -> str:
     sides = [
         _sides_of([case, *(more for more in report.confirmations if more.case_id == case.case_id)]) for case in cases
     ]
+    # Where all expect one answer, one wrong answer is no news: it shows no agent that says the same to everything.
     answers = {actual for pairs in sides for _, actual in pairs}
     differ = len({frozenset(expected for expected, _ in pairs) for pairs in sides}) > 1
     return answers.pop().strip() if len(cases) > 2 and all(sides) and differ and len(answers) == 1 else ""
@@ -168,6 +170,7 @@ def _sides_of(parts: Sequence[CaseReport]) -> set[tuple[str, str]]:
             found = {
                 (turn.expected, turn.actual) for score in scores if score.run == run.run for turn in score.evidence
             }
+            # An answer that is not known may be another one.
             if run.failed and not found:
                 return set()
             pairs |= found

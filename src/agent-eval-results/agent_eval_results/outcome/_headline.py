@@ -114,6 +114,7 @@ def _passed(found: Lookups) -> Reason:
         wrong = list(failures(found)) if report.is_advisory else []
         result = behind(report.reasons[0]).get("result") or "failed"
         if wrong and result == "inconclusive":
+            # What would have been inconclusive without `advisory` must not read as a failure.
             wrong = _undecided(found) or wrong
         first = report.reasons[0]
         return Reason.of("advised", parts=wrong, result=result) if wrong else Reason.of("by-reason", because=first)
@@ -206,6 +207,7 @@ def failures(found: Lookups) -> Iterator[Reason]:
     """What fails, the worst first: a reason for each group of cases, of which the first says of how many."""
     report, totals = found.report, found.report.totals
     dead = [cause for cause in found.crashes if cause.never_ran]
+    # The name of the only agent would be a path that everybody knows.
     several = len({file.agent for file in report.files}) > 1
     for cause in dead:
         agent = shorten(cause.agent, _NAME) if several else ""
@@ -248,6 +250,7 @@ def _failure_groups(found: Lookups, gone: Collection[str]) -> Iterator[Reason]:
     # Where the report says what blocks, they do not.
     if not ids:
         by_code["fails-as-before"] += still
+    # Where regressions alone decide, what fails as often there does not fail the run, so it is not its headline.
     for code in _ORDER if report.gate in {"thresholds", "both"} else _ORDER[:3]:
         yield from _group(code, by_code[code])
     if ids:
@@ -270,6 +273,7 @@ def _group(code: str, cases: Sequence[CaseReport]) -> list[Reason]:
 
 def _how_failed(failed: Sequence[CaseReport]) -> list[Reason]:
     timed_out = sum(map(has_timed_out, failed))
+    # A deadline is an error of the agent, so it counts as a crash, too.
     crashed = sum(map(has_crashed, failed)) - timed_out
     kinds = [run.error.kind for case in failed for run in case.runs if run.error is not None]
     if crashed == len(failed) and all(kind.startswith("custom-metric") for kind in kinds):
@@ -299,6 +303,7 @@ def _shared_causes(found: Lookups) -> Iterator[Reason]:
 def _by_rules(report: RunReport) -> list[Reason]:
     """The number of cases that only the rules of this pull request let pass."""
     rules = report.rule_changes
+    # A run that passed by rules of its own has these cases as its headline already.
     if rules is None or not rules.only_here or (report.passed and rules.decides == "head"):
         return []
     code = "by-stricter-rules" if rules.decides == "base" else "fails-by-their-rules"
@@ -349,6 +354,7 @@ _IN_THE_TABLE = frozenset(
 def further_reasons(found: Lookups, headline: Reason) -> list[Reason]:
     """The gate's reasons that neither the headline nor the list of cases says."""
     report = found.report
+    # `because` is the first reason, so the headline has said it.
     said = report.reasons[: "because" in headline.data]
     kinds = {cause.kind for cause in found.errors}
     kinds |= {case.reason.code for case in report.cases if case.did_not_run and case.reason is not None}

@@ -224,13 +224,13 @@ def _about_unjudged(found: Lookups) -> Iterator[Reason]:
     codes = [code_of(cause) for cause in errors for _ in cause.cases]
     codes += [case.reason.code if case.reason else "" for case in report.cases if case.did_not_run]
     counts = Counter(codes)
-    common = max(codes, key=codes.count)
+    [(common, _), *_] = counts.most_common(1)
     # A setting to change comes with a new run, which is all that the others need.
     remedies = dict.fromkeys(_REMEDIES.get(code, "") for code, _ in counts.most_common() if code not in _TAPES)
     tapes = [code for code in counts if code in _TAPES]
     # Tapes come first: with a changed setting alone, the next run would miss the same answers.
     if tapes:
-        yield from _record_again(report, max(tapes, key=codes.count), sum(counts[code] for code in tapes))
+        yield from _record_again(report, max(tapes, key=counts.__getitem__), sum(counts[code] for code in tapes))
     outages = sum(counts[code] for code in _OUTAGES)
     # Without the outage, the next run may end in time.
     again = bool(outages) and not tapes and {*remedies} - {""} == {"raise-run-timeout"}

@@ -199,6 +199,7 @@ def fence(value: str, lang: str = "") -> Markup:
     Raises:
         ValueError: If `lang` is not a plain word.
     """
+    # It is on the line of the fence, where anything else could begin markup.
     if lang and not lang.isalpha():
         raise ValueError(f"{lang!r} is not the name of a language")
     shown = _TOO_MANY.sub("`" * _FENCE + "…", visible(value).rstrip("\n"))
@@ -217,6 +218,7 @@ def link(label: Markup, url: str) -> Markup:
         ValueError: If the address has another scheme or no host.
     """
     parts = urlsplit(url)
+    # E.g. `javascript:`, or a relative one, which would be a page of the forge.
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise ValueError(f"{url!r} is not a web address")
     target = quote(carriable(url), safe=":/?#@!&=+,;%~")

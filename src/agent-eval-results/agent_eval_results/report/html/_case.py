@@ -167,6 +167,7 @@ class PageCase:
         if self.expected is not None:
             return expected_turns(self.expected, detail)
         recorded = any(run.recording is not None for run in self.runs.head)
+        # The excerpt has only what was not met, so it is shown only where nothing else is left of the case.
         if self.eval_case is None and self.case.conversation is not None and not recorded:
             return excerpt_expected(self.case.conversation)
         return None
@@ -180,6 +181,7 @@ class PageCase:
         if any(run.recording is not None for run in self.runs.base):
             return None
         change = self.facts.change(self.case.case_id)
+        # No run there is what a new case has; it is no loss that has to be explained.
         if change is not None and change.is_new:
             return _CHANGES["added"].format(branch)
         return shown(self.facts.source.base_note, _LINE) or f"No run of {branch} is recorded for this case."

@@ -155,6 +155,7 @@ def _origin(facts: Facts) -> dict[str, Any]:
     origin, links = report.origin or Origin(), facts.source.links
     return {
         "repository": shown(origin.repository, _NAME),
+        # Not GitHub's merge of it, which people don't know.
         "commit": shown(origin.head_commit or origin.commit or report.provenance.get("commit"), 100),
         "ref": shown(origin.ref, _NAME),
         "event": shown(origin.event, _NAME),

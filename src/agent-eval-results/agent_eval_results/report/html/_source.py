@@ -111,6 +111,7 @@ def folder_source(
 
         def eval_case(case_id: str) -> EvalCase | None:
             lines = () if stored_cases is None else stored_cases.of(case_id)
+            # The folder may be of an older run: a case that was edited since would be shown beside the wrong answers.
             return next((line.case for line in lines if line.fingerprint == fingerprints.get(case_id)), None)
 
         def notices() -> Sequence[str]:
@@ -119,6 +120,7 @@ def folder_source(
             lines = []
             if skipped:
                 lines.append(f"{plural(skipped, 'line')} of the recordings could not be read.")
+            # An invalid run has no cases, so that all that an earlier run left would be strange to it.
             if strangers and report.cases:
                 lines.append(f"{plural(strangers, 'recording')} of cases that this run does not have.")
             return lines
@@ -145,6 +147,7 @@ class Facts:
         self.source = source
         self.report = source.report
         self.view = view_of(source.view or source.report)
+        # First what the caller has read; then what the comparison kept; a run of the base branch has its own.
         self.history = source.history or source.report.base_history or source.report.history
         self.confirmations = _by_id(source.report.confirmations)
         self.base_runs = _by_id(source.report.base_runs)

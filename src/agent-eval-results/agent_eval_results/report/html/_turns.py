@@ -52,6 +52,7 @@ def turns_of(
         before: list[dict[str, Any]] = []
         for turn, invocation in zip(turns, actual, strict=False):
             requests = _requests(invocation, detail)
+            # Instructions rarely change between turns; repeated, they would be most of the page.
             turn["requests"] = [request for request in requests if request not in before]
             before = requests
     return turns
@@ -112,6 +113,7 @@ def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
                 yield {"kind": "call", **who, **_call(call, detail)}
             elif part.function_response is not None and detail.events:
                 yield {"kind": "response", **who, **_response(part.function_response, detail)}
+        # The page shows the answer below the steps.
         if texts and not (answer and "\n".join(part.text for part in parts if part.text) == answer):
             yield {"kind": "text", **who, "parts": texts}
 
@@ -157,6 +159,7 @@ def _inline(mime: str | None, data: str | None, *, keep: bool) -> dict[str, Any]
     size = len((data or "").rstrip("=")) * 3 // 4
     picture = None
     if keep and data and kind in _PICTURES and size <= _PICTURE:
+        # google-genai writes bytes in the URL-safe alphabet, which no data URL may have.
         standard = data.replace("-", "+").replace("_", "/")
         try:
             raw = base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
@@ -172,6 +175,7 @@ def alignment(expected: Invocation, actual: Invocation) -> list[list[int | None]
     None as a whole if there are too many calls, or they are nested too deeply to compare.
     """
     ours, theirs = tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data)
+    # The time of an alignment grows with the product of both sides.
     if max(len(ours), len(theirs)) > _MOST_ALIGNED:
         return None
     names = [call.name for call in ours]

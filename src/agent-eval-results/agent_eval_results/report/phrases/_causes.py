@@ -67,6 +67,7 @@ def changed_here(cause: CauseReport) -> str:
     """The changed lines to look at: `changed here: home/tools.py:43-47 (find_devices)`; "" without any."""
     if not cause.changed_here:
         return ""
+    # Where any may be the cause, a place that is left out may be the one.
     most = len(cause.changed_here) if cause.one_of else _MOST_PLACES
     shown = ", ".join(map(place_text, cause.changed_here[:most]))
     left = len(cause.changed_here) - most
@@ -77,6 +78,7 @@ def changed_here(cause: CauseReport) -> str:
 def changed_lead(cause: CauseReport) -> str:
     """What is said before the changed lines: whether it is the first of them, or any."""
     number = len(cause.changed_here)
+    # A single run differs by chance as well, and changed lines alone are the evidence: that comes first.
     if cause.one_of and cause.few and not cause.repeated:
         return "One run may differ by chance; " + (f"one of these {number} changed places" if number > 1 else "changed")
     if cause.one_of:
@@ -100,6 +102,7 @@ def place_text(place: Place) -> str:
 
 def place_name(place: Place) -> str:
     """What is at a place: its function, `timeout=5, removed`, or `renamed to home/rooms.csv`; "" if unknown."""
+    # A renamed file has no lines here; its new name is in the symbol.
     if place.gone == "renamed":
         return f"renamed to {_name(place.symbol)}"
     return ", ".join(filter(None, (_name(place.symbol), place.gone)))
@@ -132,10 +135,6 @@ def _quoted(words: Sequence[str]) -> str:
 
 def _than(base: str) -> str:
     return f"than on {base}" if base else "than expected"
-
-
-def _else(base: str) -> str:
-    return f"on {base} it is" if base else "the eval cases expect it"
 
 
 def _tool_error(cause: CauseReport, base: str) -> str:
@@ -173,7 +172,8 @@ def _call_argument(cause: CauseReport, base: str) -> str:
 
 
 def _call_missing(cause: CauseReport, base: str) -> str:
-    return f"{_name(cause.data.tool)} is not called; {_else(base)}"
+    other = f"on {base} it is" if base else "the eval cases expect it"
+    return f"{_name(cause.data.tool)} is not called; {other}"
 
 
 def _call_extra(cause: CauseReport, base: str) -> str:

@@ -77,6 +77,7 @@ def headline(view: View, *, brief: bool = False) -> str:
         brief: For a text that shows the causes right above: only their number.
     """
     made, say = view.outcome.headline, partial(_clause, view, brief)
+    # `beside` goes on with the sentence; what does not block is one of its own, so that nobody reads it as a reason.
     sentence = say(made)
     for clause in made.data.get("beside", ()):
         but = clause.code == "cases-gone" and view.report.passed
@@ -177,6 +178,7 @@ def _ended_early(kind: str) -> str:
 def _passing(view: View, count: int, total: int, base: str, *, is_same: bool = False) -> str:
     some = f"{share(count, total, 'case')} pass"
     flaky = view.groups.flaky
+    # One without a pass at all does not pass sometimes.
     if flaky and all(view.judged_runs(case)[0] for case in flaky):
         some += f", {len(flaky):,} {'passes' if len(flaky) == 1 else 'pass'} sometimes"
     passing = some if count < total else f"{every(total, 'case')} {'passes' if total == 1 else 'pass'}"
@@ -234,6 +236,7 @@ def _shared_causes(view: View, shared: Sequence[int], count: int, total: int, *,
     if len(causes) > 1:
         if brief:
             return f"{f'{count:,} of them' if count < total else 'each'} with one of {title.partition(':')[0]}"
+        # A case may have several causes: each is counted once, for the first, so that the numbers add up.
         left = set(failing_ids(view.groups))
         shares = []
         for cause in causes:
@@ -303,6 +306,7 @@ def headline_status(report: RunReport) -> str:
     if not report.passed:
         return report.verdict
     changes = report.rule_changes
+    # A green symbol over fewer or weaker checks would be believed.
     loosened = changes is not None and (changes.only_here or changes.removed or changes.replaced)
     return "warning" if report.reasons or report.warnings or loosened else "passed"
 

@@ -140,6 +140,7 @@ def next_step(view: View) -> list[Step]:
     actor = view.outcome.actor
     for reason in view.outcome.next:
         first, *others = sentence(view, reason)
+        # A step for nobody belongs to whoever did the one before: it names no one else.
         other, actor = actor, actor_of(reason) or actor
         addressee = _addressee(view, actor) if other != actor else ""
         if steps and addressee:
@@ -259,6 +260,7 @@ def _let_compare(kind: str, base: str, subject: str = "", wanted: str = "", got:
     way = _ACCESS.get(subject) if kind == NO_ACCESS else None
     versions = {"wanted": _version(wanted), "got": _version(got)}
     step = way or _LET_COMPARE.get(kind, "let the job read the results of {base} (see below)")
+    # With two plain versions the older side is known, and only that one has to change.
     if step == _VERSIONS and _VERSION.fullmatch(wanted) and _VERSION.fullmatch(got) and wanted != got:
         here, there = ([int(part) for part in version.split(".")] for version in (wanted, got))
         step, versions = (_OLDER_HERE if here < there else _OLDER_THERE), {"wanted": wanted, "got": got}
@@ -285,7 +287,9 @@ def _fix_error(file: str | None = None, line: int | None = None) -> list[Step]:
 
 
 def _follow_hint(file: str | None = None, line: int | None = None, hint: str = "") -> list[Step]:
+    # A hint is written below an error; here it is the next step, so a question becomes one.
     advice = re.sub(r"^Did you mean ([^?]+)\?", r"Write \1.", hint).removesuffix(".")
+    # Not a name in capitals, e.g. of a variable.
     if advice[1:2].islower():
         advice = f"{advice[:1].lower()}{advice[1:]}"
     if not advice:
@@ -389,6 +393,7 @@ def _undo_looser_rules(view: View, count: int) -> list[Step]:
         f"set the label `{ACCEPT_RULES}`": f"remove the label `{ACCEPT_RULES}`",
         "`rule-changes` is `report`": "set `rule-changes` to `block`",
     }
+    # `accepted` is a sentence: results have no code for who accepted.
     way = next((way for accepted, way in ways.items() if accepted in rules.accepted), "do not merge")
     these = "this case blocks" if count == 1 else f"these {count:,} cases block"
     again = " and start this job again" if way.startswith("remove") else ""
@@ -405,6 +410,7 @@ def _check_removed(
     named = listed([f"`{first_line(file, _NAME)}`" for file in files], _MOST_FILES, "file") if files else ""
     what = named if is_whole else plural(count, "case") + (f" of {named}" if files else "")
     if cases:
+        # A backtick of the id would end the code.
         what = " and ".join(f"`{shorten(one_line(case), _SHORT_NAME).replace('`', chr(39))}`" for case in cases)
     verb = "was" if (len(files) if is_whole else count) == 1 else "were"
     those = "this case no longer runs" if count == 1 else f"these {count:,} cases no longer run"

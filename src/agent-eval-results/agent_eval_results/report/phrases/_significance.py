@@ -49,6 +49,7 @@ def change_label(case: CaseReport, view: View) -> tuple[str, str]:
     decided = view.decisions.get(case.case_id)
     words = _LABELS.get(outcome.label, outcome.label)
     label = words.format(base=view.branch, metric=decided[0].metric if decided else "")
+    # The statistics have numbers; a mere comparison with one run only has the reason why it says nothing.
     if outcome.label and outcome.trend:
         return label, case_evidence(case.case_id, view)
     note = comparison.note if comparison is not None and outcome.is_unjudged else None
@@ -73,6 +74,7 @@ def case_evidence(case_id: str, view: View) -> str:
     """The numbers of a case that the statistics name, e.g. `0 of 6 runs passed, on main 10 of 10 runs`."""
     first = view.decisions[case_id][0]
     numbers = _evidence(first, view)
+    # These few runs look like a regression: the longer history shows why it is none.
     if view.outcomes[case_id].is_flaky_there and first.flakiness is not None:
         return f"{numbers}; {_history(first.flakiness, view.branch)}"
     return numbers
@@ -123,6 +125,7 @@ def _line(metric: CaseDecisionReport, view: View) -> str:
     if metric.flakiness is not None:
         parts.append(_history(metric.flakiness, view.branch))
     if metric.p_value is not None and decision is not None and decision.is_beyond_chance(metric):
+        # Drawn permutations can't show less: there are 9,999 of them.
         parts.append(f"chance alone does this to at most {_share(max(metric.p_value, 0.0001))} of unchanged cases")
     if metric.would_decide:
         parts.append(metric.would_decide)
@@ -188,6 +191,7 @@ def _by_chance(value: float) -> str:
 
 def _moved(suite: SuiteTestReport) -> str:
     drop = suite.drop or 0.0
+    # Sums of scores in another order differ in their last bits.
     if abs(drop) < 1e-9:
         return "no fewer passes" if suite.metric == "pass" else "no higher and no lower"
     size = _size(suite, abs(drop))

@@ -199,6 +199,7 @@ def _metrics(view: views.View, width: int) -> list[RenderableType]:
         score = f"{before.base} → {before.now}" if before is not None and before.moved else row.score
         # A mean may reach the threshold although a case does not.
         text = f"{short_name(row.name)} {'mean ' * bool(row.failed)}{score} ({row.needed})"
+        # 16 columns are for `and N more`, unless it is the last one.
         if lines[-1] and len(f"  {lines[-1]}   {text}") + 16 * (number < len(rows) - 1) > width:
             if len(lines) == most:
                 lines[-1] += f"   and {len(rows) - number:,} more"
@@ -395,9 +396,11 @@ def _ending(
         if page:
             # A path on two lines can't be opened.
             yield Text.assemble("  ", page, no_wrap=True, overflow="ignore")
+    # Commands would read files that are gone.
     if report.failed and not kept:
         return
     steps, text = _commands(view, files, attended=attended), phrases.next_text(phrases.next_step(view))
+    # At a desk the commands are the next step; on a pull request somebody else may have to act first.
     if (not steps or report.is_for_merge) and not text.startswith("nothing"):
         steps = [f"{phrases.next_label(view)}: {text}.", *steps]
     together = "     ".join(steps)
@@ -414,6 +417,7 @@ def _commands(view: views.View, files: Mapping[str, str], *, attended: bool) -> 
         return [f"{what}: the same command with --resume"]
     groups = view.groups
     failing = [*groups.worse, *groups.failed, *groups.still]
+    # The default folder is what the commands look for themselves.
     folder = files.get("results", "").rpartition("/")[0]
     if not report.failed or all(map(views.never_ran, failing)):
         return []
@@ -421,6 +425,7 @@ def _commands(view: views.View, files: Mapping[str, str], *, attended: bool) -> 
     examples = [case for cause in report.causes if (case := ids.get(cause.example.case_id)) is not None]
     name = next(iter([*examples, *failing])).eval_id
     where = f" {shlex.quote(folder)}" if folder not in {"", "agent-eval-results"} else ""
+    # A name that the terminal shows otherwise than it is can't be copied.
     shown = f" {shlex.quote(name)}" if views.one_line(name) == name and len(name) <= _LONGEST_NAME else ""
     accepts = attended and not report.is_for_merge and can_accept(view)
     accept = [f"If the new behaviour is right: agent-eval accept{where}"] * accepts

@@ -122,6 +122,7 @@ def _file_suite(view: views.View, file: str, cases: Sequence[CaseReport], about:
             f"agent-change.{number}": shorten(message, _LONGEST_MESSAGE)
             for number, message in enumerate(changes, start=1)
         }
+    # A case may pass without the tools that its agent should have.
     lost = {each.toolset: each.error for case in cases for run in case.runs for each in run.lost_toolsets}
     properties |= {
         f"lost-toolset.{number}": shorten(f"{toolset}: {error}", _LONGEST_MESSAGE)
@@ -167,6 +168,7 @@ def _test_case(case: CaseReport, class_name: str, view: views.View, cause: str) 
     if outcome.excused:
         since = ", ".join(part for part in (word, evidence) if part) or "it does not gate"
         test.add_skipped_info(shorten(views.one_line(f"Not blocking ({since}): {message}"), _LONGEST_MESSAGE))
+    # JUnit's difference: a failure is a result that is wrong, an error is none.
     elif case.errored or (case.failed and views.has_crashed(case)):
         test.add_error_info(message, explanation, kind)
     elif case.failed:
@@ -174,6 +176,7 @@ def _test_case(case: CaseReport, class_name: str, view: views.View, cause: str) 
     elif case.passed:
         worse = ": ".join(part for part in (word or "worse than on the base branch", evidence) if part)
         message = shorten(views.one_line(worse), _LONGEST_MESSAGE)
+        # It passes its threshold and blocks: as a passed test, no reader would find why the job is red.
         test.add_failure_info(message, explanation, "regression")
     else:
         reason = views.one_line(case.reason.message) if case.reason else ""

@@ -266,6 +266,7 @@ def _provenance(report: RunReport) -> list[tuple[str, str]]:
     for key, value in report.provenance.items():
         name, _, agent = key.partition(" (")
         agents.setdefault((name, value), []).append(agent.removesuffix(")"))
+    # The name of an agent is noise where all have the same version.
     count = max(map(len, agents.values()), default=0)
     return [
         (name if len(names) == count or not names[0] else f"{name} ({listed(names, 2)})", value)
@@ -312,6 +313,7 @@ def content_of(of: RunReport | views.View) -> Content:
     view = views.view_of(of)
     report, groups = view.report, view.groups
     shared, left = shared_causes(report, [*groups.worse, *groups.failed], view.branch)
+    # Why a case ran live matters where one that did is what a reader has to look at.
     is_live = report.failed and any(not case.replayed for case in view.to_look_at())
     return Content(
         view=view,
@@ -345,6 +347,7 @@ def context(
     view, shared, alone, errors = content.view, content.shared, content.alone, content.errors
     report, groups = view.report, view.groups
     failing = [*groups.worse, *groups.failed]
+    # An agent that can't be loaded fails in the same way whatever command runs it, so none is offered.
     dead = any(error.never_ran for error in errors)
     deltas = diff.delta_rows(view)
     moves = diff.metric_moves(view, deltas) if failing and detail.listed else []

@@ -74,6 +74,7 @@ def lines_of(listed: Sequence[Finding], limit: int, base_notes: Mapping[str, str
     """The same of findings."""
     summaries = [finding.summary + base_note(finding, base_notes) for finding in listed]
     reason = (listed[0].highlights or listed[0].lines)[:1] if listed and limit > 2 else ()
+    # One line is a cell of a table: it must not read as if it were all.
     if limit == 1 and len(listed) > 1:
         return [f"{summaries[0]}; and {plural(len(listed) - 1, 'more finding')}"]
     if len(listed) + len(reason) > limit:
@@ -217,6 +218,7 @@ def first_difference(case: CaseReport) -> str:
     if not listed:
         return ""
     first = listed[0]
+    # A traceback, or the text of an error, says more than what was expected.
     if first.log or not first.turns:
         return next(iter(first.highlights), first.summary)
     turn = first.turns[0]
