@@ -27,12 +27,12 @@ from lxml import html as lxml_html
 from page_samples import big, called, eval_case, page_of, recording, source_of, turn
 from pydantic import BaseModel
 from remark_samples import notes
-from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, hostile, metric, passed, report
+from report_samples import EVIL, RESPONSE, SAMPLES, TRAJECTORY, case, failed, hostile, metric, passed, report
 
 from agent_eval.gate.history import extend
 from agent_eval_results.data.comparison import BaselineReport, CaseComparison, ComparisonReport
 from agent_eval_results.data.conversation import ConversationReport, StepReport, TurnReport
-from agent_eval_results.data.decision import CaseRunsReport, DecisionReport
+from agent_eval_results.data.decision import CHANGED_FACTS, CaseRunsReport, DecisionReport
 from agent_eval_results.data.history import CaseHistory, HistoryRecord, HistoryReport
 from agent_eval_results.data.origin import CaseStatus
 from agent_eval_results.data.report import (
@@ -364,6 +364,26 @@ def test_detail__scores_has_no_text_of_agents_and_users(tmp_path: Path) -> None:
     assert secret not in page.html
     assert page.index["level"] == 5
     assert page.column("scores")[-1] == [0.0, None]
+
+
+def test_detail__scores_quotes_no_answer_in_what_is_next_and_in_decisions(tmp_path: Path) -> None:
+    secret = "the-agents-secret"
+    turns = [
+        TurnEvidence(turn=0, score=0.0, user="u", expected=f"answer {number}", actual=secret) for number in range(3)
+    ]
+    scores = [metric(RESPONSE, 0.0, threshold=0.8, evidence={0: [each]}) for each in turns]
+    made = report("failed", [case(f"c{number}", "failed", score) for number, score in enumerate(scores)])
+    said, runs = word_of(made.cases[0], "broken", (0, 1), (1, 1))
+    facts = said.model_copy(update={"metric": CHANGED_FACTS, "evidence": secret})
+    made.decision = decided("failed", (facts, runs))
+    made.warnings = [f"a ran without the tools of b, which raised {secret} (c0; see its log)"]
+    error = RunError(kind="agent-import", owner="agent", message="m", hint=secret)
+    for quoting, each in ((3, made), (1, report("failed", [case("crash", "failed", errors={0: error})]))):
+        full, page = (page_of(tmp_path, each, detail=detail) for detail in ("full", "scores"))
+        texts = strings([full.index["header"], [block["decision"] for block in full.cases.values()]])
+        assert sum(secret in text for text in texts) == quoting
+        assert [text for text in strings([page.index, page.blocks]) if secret in text] == []
+        assert page.index["header"]["next"] and len(page.index["header"]["warnings"]) == len(each.warnings)
 
 
 def test_size__leaves_out_passing_cases_first_and_says_so(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_eval_results import CaseComparison, CaseHistory, CaseReport, HistoryReport
+from agent_eval_results import CHANGED_FACTS, CaseComparison, CaseHistory, CaseReport, HistoryReport
 from agent_eval_results.data.origin import CaseWord
 from agent_eval_results.data.trend import flakiness
 from agent_eval_results.report.html._metrics import case_metrics, reason_of
@@ -153,7 +153,8 @@ class PageCase:
             {
                 "metric": shown(item.metric, _NAME),
                 "word": page_word(shown_word(item, decision), words),
-                "evidence": shown(item.evidence, _LINE),
+                # That of changed answers has their values.
+                "evidence": shown(item.evidence, _LINE) if detail.words or item.metric != CHANGED_FACTS else "",
                 "would_decide": shown(item.would_decide, _LINE) or None,
                 # A larger one is no evidence of what the word says.
                 "p_value": number(item.p_value) if decision.is_beyond_chance(item) else None,

@@ -21,12 +21,13 @@ _NAME, _LINE = 500, 2_000
 _MOST_PROBLEMS = 1_000
 
 
-def header(facts: Facts, ignored: int) -> dict[str, Any]:
+def header(facts: Facts, ignored: int, *, words: bool) -> dict[str, Any]:
     """The header.
 
     Args:
         facts: The lookups.
         ignored: Recordings that belong to no run of the report.
+        words: Whether texts of agents and tools may appear.
     """
     report = facts.report
     notices = [*report.notices, *coverage_lines(report), *facts.source.notices()]
@@ -42,11 +43,12 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
         "sentence": shown(headline(facts.view, brief=True), _LINE),
         "decided": decided_by(facts),
         "reasons": [shown(line, _LINE) for line in other_reasons(facts.view, _LINE)],
-        "next": _next(facts),
+        "next": _next(facts, words=words),
         "commands": [[shown(label, _NAME), text] for label, text in _commands(facts)],
         "next_label": shown(next_label(facts.view), _LINE),
         "problems": [_problem(problem) for problem in report.problems if not problem.is_notice][:_MOST_PROBLEMS],
-        "warnings": [shown(warning, _LINE) for warning in report.warnings],
+        # What follows is the error of a toolset (`toolset-lost`).
+        "warnings": [shown(each if words else each.partition(", which raised ")[0], _LINE) for each in report.warnings],
         "notices": [shown(notice, _LINE) for notice in notices],
         "baseline": _baseline(facts),
         "origin": _origin(facts),
@@ -86,9 +88,9 @@ def _note(problem: ProblemReport) -> str:
     return f"{f'{place}: ' if place else ''}{problem.message} {problem.hint}".strip()
 
 
-def _next(facts: Facts) -> list[dict[str, Any]]:
+def _next(facts: Facts, *, words: bool) -> list[dict[str, Any]]:
     """What a reader does next, in pieces: text in which commands stand in backticks, lines of files, the run."""
-    steps = next_step(facts.view)
+    steps = next_step(facts.view, words=words)
     return [
         {
             "text": shown(step if isinstance(step, str) else step.text, _LINE),

@@ -135,7 +135,7 @@ class Index:
             "level": plan.level,
             "left_out": list(plan.left_out),
             "title": f"agent-eval: {shown(facts.headline, _LINE)}",
-            "header": header(facts, self.ignored),
+            "header": header(facts, self.ignored, words=plan.others.words),
             "about": about(facts),
             "causes": self._causes.data(plan.others),
             "agent_changes": agent_changes(facts),

@@ -129,17 +129,18 @@ _RULES: Mapping[str, str] = {
 }
 
 
-def next_step(view: View) -> list[Step]:
+def next_step(view: View, *, words: bool = True) -> list[Step]:
     """What to do next, in one or two sentences without the last full stop. What another one than `next_label` names has
     to do says so.
 
     Args:
         view: The report.
+        words: Whether an agent's answer may be quoted, and the hint to its error.
     """
     steps: list[Step] = []
     actor = view.outcome.actor
     for reason in view.outcome.next:
-        first, *others = sentence(view, reason)
+        first, *others = sentence(view, reason if words else _without_words(reason))
         # A step for nobody belongs to whoever did the one before: it names no one else.
         other, actor = actor, actor_of(reason) or actor
         addressee = _addressee(view, actor) if other != actor else ""
@@ -152,6 +153,11 @@ def next_step(view: View) -> list[Step]:
             first = f". {first[:1].upper()}{first[1:]}"
         steps += [first, *others]
     return steps
+
+
+def _without_words(step: Reason) -> Reason:
+    data = {name: value for name, value in step.data.items() if name not in {"got", "hint"}}
+    return Reason(code="fix-error" if step.code == "follow-hint" else step.code, data=data)
 
 
 def next_label(view: View) -> str:
