@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ from gate_runs import Done, told
 from github_clock import Clock
 from golden_files import check
 
-from agent_eval.forge import Comment, EventError, Posted, RunStamp
+from agent_eval.baseline import BaselineRequest
+from agent_eval.forge import Activity, Comment, EventError, Posted, PullRequest, RunStamp
 from agent_eval.forge.comments import marked
 from agent_eval.forge.rest import RestError, Waiting
 from agent_eval.gitlab.events import GitLabEvent, activity, read_event
 from agent_eval.gitlab.forge import GitLab
-from agent_eval_results import ACCEPT_RULES
+from agent_eval.pipeline._attempts import find_earlier
+from agent_eval.pipeline.ci_context import LOCAL
+from agent_eval_results import ACCEPT_RULES, Origin
 
 FORK = {
     "CI_PROJECT_ID": "77",
@@ -310,6 +314,33 @@ def test_labels__who_accepts_the_rules_of_a_merge_request(fake: FakeGitLab) -> N
     fake.faults.append(Fault(status=403, times=9, body=SCOPE))
     asked("labels that can't be read")
     check("golden_gitlab_labels.txt", "".join(lines))
+
+
+def test_find_earlier__a_job_of_another_name_or_a_first_one_is_no_retry(fake: FakeGitLab) -> None:
+    pipeline = fake.pipeline("a" * 40, "refs/merge-requests/7/head", "merge_request_event")
+    request = BaselineRequest(repository=fake.path, base_ref="main", commit="b" * 40, how="", is_pull_request=True)
+    merge_request = PullRequest(
+        number=7,
+        head_sha="a" * 40,
+        head_ref="feature",
+        head_repository=fake.path,
+        base_ref="main",
+        base_sha="b" * 40,
+        is_fork=False,
+    )
+    about = Activity(kind="compare", pull_request=merge_request, explanation="")
+
+    def missing(job: dict[str, Any]) -> str | None:
+        facts = {"run_id": pipeline["id"], "run_attempt": job["id"], "workflow": ".gitlab-ci.yml"}
+        origin = Origin(repository=fake.path, commit="a" * 40, event="pull_request", **facts)
+        forge = client(fake, Clock())
+        ci = replace(LOCAL, origin=origin, activity=about, forge=forge, baseline_request=request)
+        return find_earlier(ci, lambda _: None).missing
+
+    fake.job(pipeline, "lint")
+    first = fake.job(pipeline)
+    assert missing(first) is None, "else every case would run twice more in each merge request"
+    assert missing(fake.job(pipeline)) == "", "an attempt was cancelled, or has failed before it had results"
 
 
 def test_forge__commits_files_pipelines_and_artifacts(gitlab: GitLabLab) -> None:

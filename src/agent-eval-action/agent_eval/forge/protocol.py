@@ -268,6 +268,10 @@ class Forge(Protocol):
     """How the names of its merge queue's branches begin, before the branch that they are merged into; empty if what its
     queue tests is not the commit that it pushes."""
 
+    def is_retry(self, run_id: int, attempt: int) -> bool:
+        """Whether this attempt of a run has one before it, as far as that is known."""
+        ...
+
     def limited(self, seconds: float) -> Self:
         """The same repository with a budget of time of its own, at most what is left of this one's."""
         ...

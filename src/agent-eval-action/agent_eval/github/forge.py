@@ -161,3 +161,7 @@ class GitHub(GitHubClient):
     list_runs = runs.list_runs
     list_artifacts = runs.list_artifacts
     download_artifact = runs.download_artifact
+
+    def is_retry(self, run_id: int, attempt: int) -> bool:
+        """Whether this attempt of a run has one before it: GitHub counts them from 1."""
+        return attempt > 1

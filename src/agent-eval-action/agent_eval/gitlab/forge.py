@@ -182,11 +182,17 @@ class GitLab(GitLabClient):
             for pipeline in pipelines
         ]
 
-    def list_artifacts(self, run_id: int, name: str | None = None) -> list[Artifact]:
-        """The artifacts of this job in a pipeline, of all its attempts, newest first. A job has one, without a name."""
+    def is_retry(self, run_id: int, attempt: int) -> bool:
+        """Whether the pipeline has an older job of this name. Without a token nobody knows."""
+        return self.has_token and any(job.id < attempt for job in self._attempts(run_id))
+
+    def _attempts(self, run_id: int) -> list[_Job]:
         path = self.api("pipelines", run_id, "jobs")
         listed = self.paginate(path, {"include_retried": "true"}, limit=_MOST_JOBS)
-        jobs = [job for job in (self.parsed(_Job, item, path) for item in listed) if job.name == self._event.key]
+        return [job for job in (self.parsed(_Job, item, path) for item in listed) if job.name == self._event.key]
+
+    def list_artifacts(self, run_id: int, name: str | None = None) -> list[Artifact]:
+        """The artifacts of this job in a pipeline, of all its attempts, newest first. A job has one, without a name."""
         return [
             Artifact(
                 id=job.id,
@@ -195,7 +201,7 @@ class GitLab(GitLabClient):
                 expired=job.artifacts_file is None,
                 created_at=job.created_at,
             )
-            for job in sorted(jobs, key=lambda job: job.id, reverse=True)
+            for job in sorted(self._attempts(run_id), key=lambda job: job.id, reverse=True)
             if job.artifacts_file is not None or _is_past(job.artifacts_expire_at)
         ]
 

@@ -40,13 +40,18 @@ def find_earlier(ci: CIContext, log: Callable[[str], None]) -> Earlier:
     if pull_request is None or ci.baseline_request is None:
         return Earlier()
     artifact, why = ci.baseline_request.artifact, "artifacts of forks are not read" if pull_request.is_fork else ""
+    attempt = ci.origin.run_attempt or 1
+    is_retry = attempt > 1
     try:
+        if forge is not None and ci.origin.run_id is not None:
+            # On GitLab an attempt has the job's id, which says nothing of the jobs before it.
+            is_retry = forge.is_retry(ci.origin.run_id, attempt)
         reports = earlier_attempts(forge, ci.origin, pull_request, artifact) if forge and forge.has_token else []
     except ForgeError as error:
         reports, why = [], error.message
         log(f"agent-eval: The results of earlier runs are unavailable: {why}")
     attempts = [report for report in reports if report.origin and report.origin.commit == ci.origin.commit]
-    if attempts or (ci.origin.run_attempt or 1) > 1:
+    if attempts or is_retry:
         return Earlier(attempts=attempts, missing=None if attempts else why)
     before = held_against(case for report in reports if report.decision for case in report.decision.cases)
     if before:
