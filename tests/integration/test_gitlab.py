@@ -199,6 +199,13 @@ def test_events__what_a_pipeline_does() -> None:
     check("golden_gitlab_pipelines.txt", "\n".join(lines) + "\n")
 
 
+def test_list_runs__of_a_configuration_in_another_project_are_those_of_this_pipeline(fake: FakeGitLab) -> None:
+    fake.pipeline("a" * 40, "main", "push")
+    event = read_event(PIPELINE | {"CI_CONFIG_PATH": "ci/evals.yml@group/templates"})
+    [run] = client(fake, Clock()).list_runs(workflow=event.workflow_path or "", branch="main")
+    assert run.workflow_path == event.workflow_path
+
+
 # The client: what goes wrong on the way.
 
 

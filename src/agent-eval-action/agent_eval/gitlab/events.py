@@ -84,7 +84,8 @@ def read_event(environ: Mapping[str, str]) -> GitLabEvent:
         api_url=environ.get("CI_API_V4_URL", GitLabEvent.api_url).rstrip("/"),
         project=own,
         key=environ.get("CI_JOB_NAME", ""),
-        workflow_path=environ.get("CI_CONFIG_PATH") or GitLabEvent.workflow_path,
+        # `PATH@PROJECT` where another project has the configuration; `WorkflowRun.workflow_path` has the path alone.
+        workflow_path=environ.get("CI_CONFIG_PATH", "").partition("@")[0] or GitLabEvent.workflow_path,
         run_url=environ.get("CI_JOB_URL") or None,
         root=environ.get("CI_PROJECT_DIR", "") if environ.get("CI_PAGES_DOMAIN") else "",
         default_branch=environ.get("CI_DEFAULT_BRANCH") or None,

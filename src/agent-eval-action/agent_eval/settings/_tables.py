@@ -74,7 +74,7 @@ class TableReader:
     def table(self, table: Mapping[str, Any], fields: Fields, title: str, at: KeyPath) -> dict[str, Any] | None:
         """The values of a table, e.g. of the title `[servers.a]`; None if a key is unknown or a value invalid."""
         problems_before = len(self.problems)
-        for key in table.keys() - fields.keys():
+        for key in [key for key in table if key not in fields]:
             hint = _meant(key, fields) if len(self.problems) < MAX_PROBLEMS else ""
             self.error(f"There is no `{key}` in {title}.", (*at, key), hint)
         known = {key: value for key, value in table.items() if key in fields}
