@@ -64,6 +64,7 @@ def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None, *, c
     simulated = None if scenario is None else [scenario, vars(simulator_options(user_config))]
     turns = [_turn_content(turn) for turn in case.conversation or ()]
     state = [case.expected_state] if compares_state and case.expected_state else []
+    # 2: the second form. Results of the first one are known by `earlier_fingerprint`.
     return _hash([2, session_of(case), simulated, _rubrics(case.rubrics), turns, *state, *_of_dataset(case)])
 
 
@@ -135,6 +136,7 @@ def metric_identity(
         default_model: The judge of criteria that name none.
         source: A hash of the code of a custom metric.
     """
+    # A custom metric asks its judge by itself, which only its code says.
     judge = judge_of(config, default_model) if source is None else None
     # Without rules for args, and without depth, scores are those of results that did not know them yet.
     options = {name: value for name, value in config.options.items() if name != "judge_model_options"}
@@ -196,6 +198,7 @@ def _module_file(module: tuple[str, ...], root: Path, package: Path | None) -> t
     if package is not None:
         candidates.insert(0, Path(package.parent, *module))
         if module[:1] == ("agent",):
+            # The host imports the agent's package as `agent` as well.
             candidates.insert(0, Path(package, *module[1:]))
     for path in candidates:
         for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):

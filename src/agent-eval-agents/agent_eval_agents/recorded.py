@@ -108,6 +108,7 @@ class RecordedAgent:
         keys: list[Key] = [(None, request.eval_id, request.run), (None, request.eval_id, None)]
         if not self._eval_set:
             case += f" of eval set `{request.eval_set_id}`, run {request.run + 1}"
+            # The case id first: it is unique. The other key is for an eval file that was moved since.
             keys = [(None, request.case_id, request.run), (request.eval_set_id, request.eval_id, request.run)]
         position = next((self._index[key] for key in keys if key in self._index), None)
         if position is None:
@@ -119,6 +120,7 @@ class RecordedAgent:
         assert self._spool is not None
         offset, length = position
         self._spool.seek(offset)
+        # A recording of another job may have this job's secrets, e.g. in what a tool returned.
         data = self._masker.json(self._spool.read(length))
         try:
             if self._eval_set:
@@ -219,6 +221,7 @@ class _RecordedSession:
             )
         recorded = self._turns[turn]
         message, recorded_message = self._masker.text(text_of(content).strip()), text_of(recorded.user_content).strip()
+        # Media alone have no text to compare.
         if message and recorded_message and message != recorded_message:
             raise AgentFailure(
                 f"The recording {self._source} answers another message in turn {turn + 1} of {self._case}: "
@@ -460,6 +463,7 @@ def _lines(path: Path) -> Iterator[tuple[list[Key], bytes]]:
             continue
         try:
             facts = json.loads(line)
+            # Only the keys: a line becomes a model when its case runs.
             set_id, eval_id, run, case_id = facts["eval_set_id"], facts["eval_id"], facts["run"], facts.get("case_id")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             set_id = None
@@ -539,5 +543,6 @@ def _results(result: AdkSetResult) -> Iterator[tuple[list[Key], bytes]]:
         for run, case in enumerate(cases):
             turns = [turn.actual_invocation for turn in case.eval_metric_result_per_invocation]
             data = EvalCase(eval_id=eval_id, conversation=turns).model_dump_json(exclude_none=True).encode()
+            # One result answers every run; of several each answers its own, so that a run too many is an error.
             every: list[Key] = [(None, eval_id, None)] if len(cases) == 1 else []
             yield [(None, eval_id, run), *every], data

@@ -138,6 +138,7 @@ def loaded() -> None:
 
 def watch() -> None:
     """Begins to note."""
+    # An audit hook hears what C code opens, too; it can't be removed, and not every question raises an event.
     sys.addaudithook(_hear)
     _watch_stat()
     os._Environ.__getitem__ = _variable  # type: ignore[method-assign]
@@ -217,8 +218,10 @@ def _place_of_artifact(filename: str, version: int | str | None = None, **_: Any
 def steady(value: Any) -> str:
     """A hash of a value that is the same at each start and on each machine."""
     text = json.dumps(plain(value), sort_keys=True, ensure_ascii=False)
+    # What is another one at each start would make every recorded answer stale.
     text = _PASSING.sub("$", text).replace(date.today().isoformat(), "$")
     places = (tempfile.gettempdir(), sys.prefix, *(each for each in variables().values() if each.startswith("/")))
+    # The longest first: one place may be in another.
     for place in sorted({agent_places[-1].rstrip("/"), *places}, key=len, reverse=True):
         text = text.replace(place, "$") if len(place) >= _SHORTEST_PLACE else text
     return ABSENT if value is None else hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
@@ -361,6 +364,7 @@ def _note(name: str, frame: Any) -> None:
         frame = frame.f_back
     for each in (ALL, *codes):
         _read[each].add(name)
+    # A thread has no call of its own, and may work for any that runs.
     if reads is not None or not codes or threading.current_thread() is not threading.main_thread():
         for running in _those():
             running.names.add(name)

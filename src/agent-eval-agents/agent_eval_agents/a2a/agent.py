@@ -128,6 +128,7 @@ class A2aAgent:
                 )
             except TooLarge as error:
                 raise failures.refused(f"The agent card of {url} can't be used: {error}.") from None
+            # Servers before A2A 0.3 have the card at another path.
             if reply.status != 404:
                 break
         else:
@@ -145,6 +146,7 @@ class A2aAgent:
                 f"The agent at {url}{path} can't be used: {'it answers with HTML' if is_html else error}.",
                 f"Name the URL above an agent card. ADK's REST interface is `adk:`. {docs_page('remote-agents')}",
             ) from None
+        # A card may name any server: the workflow's credentials would be sent where it says.
         if self.client.has_headers and origin_of(card.url) != self._url.origin:
             raise failures.refused(
                 f"The agent card of {url} sends requests to {origin_of(card.url)}, to which `agent-headers` do not go.",
@@ -193,6 +195,7 @@ class A2aAgent:
 
     async def lost(self, error: HttpFailure) -> AgentFailure | AgentRefused:
         """The failure of a request without an answer."""
+        # The card was there, but requests go to another address, which may be wrong.
         if not self._reached and error.reason != "broken":
             return failures.not_reached(error, f"{self.card.url} (from its agent card)", self.process)
         if self.process is not None:
@@ -257,6 +260,7 @@ class A2aSession:
             await self._cancel(reader)
             raise self._unavailable or failures.too_late(timeout, _unfinished(reader)) from None
         except asyncio.CancelledError:
+            # Its own cancellation would end the request to cancel the task.
             self._agent.in_background(self._cancel(reader))
             raise
         except RecursionError as error:
@@ -292,6 +296,7 @@ class A2aSession:
         try:
             await self._ask(message, reader, until, streaming=streaming)
         except RpcError as error:
+            # Once a result has come, the message was taken: sent again, the agent would do its work twice.
             if not (streaming and error.code in NO_SUCH_METHOD and not reader.state):
                 raise failure(error) from error
             # The card promises streaming, and the server has none.
@@ -301,6 +306,7 @@ class A2aSession:
             except RpcError as other:
                 raise failure(other) from other
         except HttpFailure as error:
+            # With a task's id nothing is lost: the server goes on, and the task can be asked for.
             if not reader.state or reader.task_id is None:
                 raise await agent.lost(error) from error
         if not reader.ended:
@@ -351,6 +357,7 @@ class A2aSession:
             raise failures.unexpected_status(await stream.reply(), self._agent.process)
         size = 0
         async for event in stream.events():
+            # Each event is bounded, and a stream of them may be endless.
             size += len(event.data)
             if size > MAX_EVENT:
                 raise unreadable(f"it is larger than {MAX_EVENT / 1_000_000:g} MB")
@@ -370,6 +377,7 @@ class A2aSession:
             try:
                 snapshot = await self._agent.call(dialect.get_task, reader.task_id)
             except AgentFailure as failure:
+                # An outage in between may pass: the turn's time ends it, and then says what the last one was.
                 if failure.kind is not FailureKind.SERVER:
                     raise
                 self._unavailable = failure

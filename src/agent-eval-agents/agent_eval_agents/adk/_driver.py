@@ -123,9 +123,11 @@ class AdkAgent:
             host = await self._new_host()
             self._alone.add(host)
         else:
+            # In the background: this session begins at once, on a host that is there.
             if self._growing is None and self._needs_slot():
                 self._growing = asyncio.create_task(self._add_slot())
             slot = min(self._slots, key=lambda slot: slot.load)
+            # Sessions that wait for a host to start count, or all of them would choose the same one.
             slot.reserved += 1
             try:
                 host = await self._host_of(slot)
@@ -166,6 +168,8 @@ class AdkAgent:
                     slot.host = await self._new_host()
                 except AgentFailure as failure:
                     self._failed_loads += 1
+                    # An agent that has never been loaded won't be the next time; one that has may have met a passing
+                    # failure.
                     if not self._facts or self._failed_loads >= _LOAD_ATTEMPTS:
                         self._failure = failure
                         raise
@@ -250,6 +254,7 @@ class AdkSession:
             self.host.abandon(turn)
             raise
         if not turn.answer.done():
+            # A turn that waits for an answer of its tape is late because of the tape, not of the agent.
             held = turn.tools.held() if turn.tools is not None else None
             if held is not None or turn.outage.done():
                 self.host.abandon(turn)
@@ -313,6 +318,7 @@ class AdkSession:
         failure.collateral, failure.served = collateral, self.host.served
         if failure.kind is FailureKind.DEADLINE:
             failure.waited = blame.waited_for(waiting, stack)
+        # Where the loop was blocked, the silence may be ours: other runs must not be stopped for it.
         if failure.kind is FailureKind.PROVIDER and waiting is not None and not collateral:
             self._agent.outages.turn_was_late(turn.outage, waiting)
         return failure
@@ -410,6 +416,7 @@ class ManagedAdkAgent:
 
     async def _get_interpreter(self) -> AgentInterpreter:
         if self._interpreter is None:
+            # Agent and metrics may ask at the same time, and an environment is made once.
             self._interpreter = asyncio.ensure_future(self._make_interpreter())
         try:
             return await asyncio.shield(self._interpreter)
@@ -447,6 +454,7 @@ class ManagedAdkAgent:
         """Ends the processes of the agent and of its metrics."""
         if self._interpreter is not None and not self._interpreter.done():
             self._interpreter.cancel()
+        # Reports ask for it after the end.
         self._environment = dict(self.provenance)
         metrics, agent, self._metrics, self._agent = self._metrics, self._agent, None, None
         if metrics is not None:

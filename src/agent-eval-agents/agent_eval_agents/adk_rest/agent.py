@@ -339,6 +339,7 @@ class RestSession:
         if not isinstance(session, dict) or not isinstance(session.get("id"), str):
             what = "a new session without an id"
             raise http.failures.no_session(f"it sent {what}", agent.server) or _unreadable(what)
+        # A server that ignores the state would run another case, and score it: its echo shows what it took.
         echo = _without_nulls(session.get("state") or {})
         kept = {key: value for key, value in _without_nulls(state).items() if not key.startswith(_UNSAVED)}
         ignored = [key for key, value in kept.items() if not isinstance(echo, dict) or echo.get(key) != value]
@@ -352,6 +353,7 @@ class RestSession:
         assert self._id is not None
         agent = self._agent
         async with agent.run(self._user, self._id, content, until=until, place=self._request.place) as stream:
+            # In the first turn 404 may be the app's or the path's; later the session was there.
             if stream.status == 404 and self._turns:
                 raise AgentFailure(
                     "The agent's server lost the session between two turns (HTTP 404).",
@@ -401,6 +403,7 @@ class RestSession:
         error = line.get("error", line.get("message", ""))
         message = str(details.get("error_message") or (error if isinstance(error, str) else json.dumps(error)))
         last = events[-1] if events else {}
+        # The code of an event with a content is not that of the exception.
         code = "" if last.get("content") else last.get("error_code")
         names = tuple(str(name) for name in (details.get("error_type"), code) if name)
         trace = details.get("stacktrace")

@@ -195,11 +195,13 @@ def _mentions_agent(source: Path, depth: int = 3) -> bool:
     if _ROOT_AGENT.search(text):
         return True
     passed_on: list[Path] = []
+    # Modules may import each other.
     for dots, module in _PASSED_ON.findall(text) if depth else ():
         # An absolute import begins where ADK puts the directory of the package on the path, or at a package above it.
         folders = list(source.parents)[len(dots) - 1 : len(dots)] if dots else list(source.parents)[1:_MOST_ABOVE]
         for path in (folder.joinpath(*module.split(".")) for folder in folders):
             passed_on += (path.with_name(f"{path.name}.py"), path / "__init__.py")
+    # `adk api_server` apps have `app = get_fast_api_app(...)`, which is no agent but serves some.
     if any(_WEB_APP.search(each) for each in (text, *map(_source_of, passed_on))):
         return False
     return bool(_ADK.search(text) and _APP.search(text)) or any(_mentions_agent(file, depth - 1) for file in passed_on)
@@ -230,6 +232,7 @@ class Finder:
         files: list[Path] = []
         for count, (name, folders, names) in enumerate(os.walk(self.root)):
             folder = Path(name)
+            # A virtual environment of any name has agents of installed packages.
             if count > _MAX_DIRECTORIES or "pyvenv.cfg" in names:
                 folders.clear()
                 continue
@@ -241,6 +244,7 @@ class Finder:
                 self.without_agent.append(folder / "agent.py")
             if "__init__.py" not in names:
                 files += [folder / name for name in sorted(names) if name.endswith(".py") and name not in _SOURCES]
+        # Tests often define an agent of their own.
         single = (path for path in files if not path.name.startswith("test_") and self.is_agent(path))
         return tuple(agents or single)
 
@@ -263,6 +267,7 @@ class Finder:
         if is_file and not (path.is_dir() and self.is_agent(path)):
             return self._module_or_file(source), None
         path = path.parent if path.is_file() else path
+        # ADK would import it as a top-level package, where its relative imports fail.
         if path.name == "agent" and _owns_agent(path.parent) and not _is_source(path.parent):
             path = path.parent
         if path.is_dir():
@@ -309,6 +314,7 @@ class Finder:
 
     def _module_or_file(self, file: Path) -> str:
         """A file in a package as a dotted module, so that it can import what is beside it; else its path."""
+        # Imported by its path, the module would have no package, and relative imports would fail.
         top = next(folder for folder in file.parents if not (folder / "__init__.py").is_file())
         if file.parent == top or top not in {self.root, self.root / "src"}:
             return self.label(file)
@@ -406,6 +412,7 @@ class Finder:
         names = {case.session_input.app_name for case in file.cases if case.session_input is not None}
         matches: dict[Path, str] = {}
         for name in sorted(names):
+            # The name comes from an eval file, and is joined with paths.
             if name in {"", ".", ".."} or "/" in name or "\\" in name or "\0" in name:
                 continue
             for agent in self._with_name(name, directory):

@@ -370,6 +370,7 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
         lacking = "".join(f"; {why}" for why in finder.why_none())
         where = searched(finder.root)
         top = repository_of(finder.root) or finder.root
+        # Started in a folder of the repository, agent-eval sees that folder alone.
         others = [] if top == finder.root else find_agents(top)[0]
         hint = f"{WHAT_IS_AN_AGENT}\nIf it is elsewhere, set `--agent DIRECTORY` or `--agent package.module`."
         if "rename it" in lacking:

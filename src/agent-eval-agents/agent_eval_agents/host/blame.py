@@ -231,6 +231,7 @@ def _provider_hint(message: str, data: ErrorData) -> str | None:
     """The hint for a failed model call, if the provider or the credentials are the cause; else None."""
     status = data.status
     classes = [name.rsplit(".", 1)[-1] for name in data.classes]
+    # First: Gemini answers an invalid key with status 400, which is no temporary one.
     if _KEY_REFUSED.search(message):
         return _REFUSED_HINT
     if status in NO_ACCESS:
@@ -238,6 +239,7 @@ def _provider_hint(message: str, data: ErrorData) -> str | None:
     if status is not None:
         if not is_temporary(status):
             return None
+    # Without a status no answer came, so that the class of the exception is all that is known.
     elif any(name in _UNREACHABLE for name in classes):
         return "The provider could not be reached. Check the network, the proxy and the base URL variables of the job."
     elif _KEY_MISSING.search(message) and ("ValueError" in classes or "DefaultCredentialsError" in classes):

@@ -91,6 +91,7 @@ class MetricHosts:
         try:
             await asyncio.shield(task)
         except MetricFailure as failure:
+            # All waiting calls share the task: one exception raised twice would collect both tracebacks.
             raise failure.copy() from None
 
     async def evaluate(self, call: MetricCall) -> Evaluated:
@@ -123,6 +124,7 @@ class MetricHosts:
             try:
                 return await self._once(await self._host(_role(params)), function, params)
             except _Interrupted as lost:
+                # One that had not begun did nothing, so that it may go on in the next shared process.
                 if lost.started:
                     return await self._call_alone(function, params)
         raise self._strike(function, f"`{function}` was not called: other functions repeatedly ended its process")
@@ -189,6 +191,7 @@ class MetricHosts:
         except RemoteError as error:
             raise blame.failed_metric(function, error, host.log.tail() or None, host.withheld) from None
         except (ConnectionLost, ProtocolError):
+            # Which of several calls ended the process can't be seen: each runs again alone, where it can.
             if self._may_be_innocent(host, call):
                 raise _Interrupted(started=call.started.is_set()) from None
             exit = await host.wait_ended()
@@ -202,6 +205,7 @@ class MetricHosts:
         started = asyncio.create_task(call.started.wait())
         try:
             while not call.answer.done() and not started.done():
+                # A call waits for its turn as long as others end: a queue of slow calls is no hung process.
                 remaining = self._progress_at + self._timeout + _GRACE - now()
                 if remaining <= 0:
                     await host.end_hung(ask=False)
@@ -261,6 +265,7 @@ class MetricHosts:
                 hint=_ENVIRONMENT_HINT if role == "metrics" else None,
             )
             raise self._failures[role].copy() from None
+        # A start takes seconds, in which the run may have ended.
         if self._closed:
             await host.close()
             raise MetricFailure("The process of the custom metrics was closed", kind=MetricFailureKind.CRASH)

@@ -112,6 +112,7 @@ class Parents:
             if expected < _PAYS_OFF or len(self._started) >= _MOST_PARENTS:
                 return None
             self._started[key] = asyncio.create_task(Parent.start(spec))
+        # Others wait for the same parent.
         parent = await asyncio.shield(self._started[key])
         if parent is None or parent.lost or parent.became:
             return None
@@ -160,6 +161,7 @@ class Parent:
         """Starts a parent like a host, and waits until it has imported google-adk; None if it can't be one."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
+        # So the kernel says which process has answered, which code of an agent can't forge.
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
             process = await spec.start(theirs, "parent")
@@ -197,6 +199,7 @@ class Parent:
         assert self._process.stdout is not None
         while chunk := await self._process.stdout.read(_MOST_OUTPUT):
             self.printed += chunk
+            # Only an endless loop prints so much; each host's log would begin with it.
             if len(self.printed) > _MOST_OUTPUT:
                 kill_now(self._process)
 
@@ -242,6 +245,7 @@ class Parent:
             self._lose(error)
             self._lock.release()
             raise
+        # Without its receiver, the answer would be taken for that of the next request.
         answer = asyncio.ensure_future(self._answer_of_request())
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(answer)
@@ -295,6 +299,7 @@ class ForkedHost:
         self.parent = parent
         self._transport = pipe
         self._ended = asyncio.Event()
+        # Only its parent can wait for it: a descriptor of the process says that it has ended.
         self._following = asyncio.create_task(self._follow(os.pidfd_open(pid)))
 
     @classmethod
@@ -322,6 +327,7 @@ class ForkedHost:
             os.close(descriptor)
         status = await self.parent.status_of(self.pid)
         self.orphaned = status is None
+        # A parent that dies takes its forks with it: the kernel kills them.
         self.returncode = -9 if status is None else status
         self._ended.set()
 

@@ -117,6 +117,7 @@ def not_admitted(reply: Reply, url: str, *, has_headers: bool, secrets_withheld:
     if reply.status not in NO_ACCESS:
         return None
     message = f"The agent's server at {url} refuses access (HTTP {reply.status}{_said(reply)})."
+    # What a fork lacks is no mistake of its author: the run is inconclusive, not invalid.
     if secrets_withheld and not has_headers:
         return _of_the_server(
             message, hint="A pull request from a fork has no secrets, so there are no `agent-headers`."
@@ -147,6 +148,7 @@ def lost(what: str, server: ServerProcess | None = None) -> AgentFailure:
             f"The agent's server broke off: {what}.",
             hint="See the server's log, and the log of any proxy or load balancer in front of it.",
         )
+    # The gate started it with the pull request's code, so that its end is the agent's.
     end = server.ended()
     return AgentFailure(
         f"The agent's server {end}: {what}." if end else f"The agent's server broke off: {what}.",
@@ -196,8 +198,10 @@ def unexpected_status(reply: Reply, server: ServerProcess | None = None, before:
     """
     what = f"HTTP {reply.status}{f' {before}' if before else ''}{_said(reply)}"
     message = f"The agent's server answered {what}."
+    # Before all other rules: `adk api_server` answers 500 for that, as for an exception of the agent.
     if reply.status >= 500 and _OVERLOADED_WORDS.search(reply.text):
         return _without_capacity(what)
+    # No agent answers these itself, so that its server, or what is in front of it, has failed.
     if reply.status in OF_A_PROXY:
         hint = "See the log of the proxy or load balancer in front of the server, and run the job again."
         return _of_the_server(message, hint=hint)
@@ -251,6 +255,7 @@ def agent_error(
     text = first_line("" if _NO_CODES.fullmatch(message) else message, 500).rstrip(".")
     hint = None if text else "See the log: the exception may be there."
     text = text or "no message"
+    # Some servers begin the text with the name, others don't have it there.
     text = next((f"{name}: {text}" for name in names if name not in text), text)
     if _OVERLOADED_WORDS.search(message):
         return _without_capacity(text)

@@ -59,8 +59,10 @@ class ServerAgent:
             raise self._failure.copy()
         try:
             if (setup := self._spec.context.setup) is not None:
+                # Agents share it: one that is cancelled must not end it for the others.
                 await asyncio.shield(setup)
             starting = [self._running(slot) for slot in self._slots]
+            # All starts end before the failure is raised: one that goes on would leave a server behind.
             results = await asyncio.gather(*starting, return_exceptions=True)
             for error in results:
                 if isinstance(error, BaseException):
@@ -76,6 +78,7 @@ class ServerAgent:
             AgentFailure: A server that had died can't be started again.
         """
         if request.isolated:
+            # A run that is repeated after a crash must not meet what another session has left in a server.
             slot = _Slot(only_one=True)
         else:
             slot = min(self._slots, key=lambda slot: slot.sessions)
@@ -91,6 +94,7 @@ class ServerAgent:
     async def _running(self, slot: _Slot) -> Agent:
         async with slot.lock:
             if slot.process is None or slot.process.ended() is not None:
+                # A server that could not be started once would cost `ready_timeout` for each case.
                 if self._failure is not None:
                     raise self._failure.copy()
                 await slot.close()
@@ -118,6 +122,7 @@ class ServerAgent:
 
     async def close(self) -> None:
         """Ends all servers. Never raises."""
+        # A session that is being opened would start a server that nobody ends.
         self._failure = self._failure or AgentFailure("The agent was closed.", kind=FailureKind.CRASH)
         await asyncio.gather(*(slot.close() for slot in self._slots), return_exceptions=True)
 
@@ -239,6 +244,7 @@ class ServerProcess:
         try:
             while not await self._is_ready(client):
                 if (end := self.ended()) is not None:
+                    # The last lines of its log say why.
                     await self._drain()
                     raise self._not_ready(f"{end} before it was ready")
                 if loop.time() - begun > self._spec.ready_timeout:
@@ -279,6 +285,7 @@ class ServerProcess:
         """Waits at most a second for the end of a process whose connection broke."""
         if self._process is not None:
             with contextlib.suppress(TimeoutError):
+                # The connection of a process that dies breaks before its end is known; then the end is the reason.
                 await asyncio.wait_for(self._process.wait(), _SETTLE_SECONDS)
             if self._process.returncode is not None:
                 await self._drain()
@@ -303,5 +310,6 @@ class ServerProcess:
 
 def _free_port() -> int:
     with socket.socket() as probe:
+        # Another process may take it before the server does: then that one ends, and its log says why.
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

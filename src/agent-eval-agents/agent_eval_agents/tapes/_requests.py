@@ -133,6 +133,7 @@ def request_of(asked: ModelAsked, rules: ToolRules) -> Request:
                     else masked_content(content, rules)
                 )
                 content = normal(_with_call_ids(content, ids))
+                # A chain, since each request repeats the conversation so far: a tape has every content once.
                 node = {"content": content} if before is None else {"content": content, "after": before}
                 parts[before := digest(node)] = node
             references |= {} if before is None else {name: before}
@@ -164,6 +165,7 @@ def _masked_part(part: Any, rules: ToolRules) -> Any:
     for name, values in (("function_call", "args"), ("function_response", "response")):
         call = part.get(name)
         if isinstance(call, Mapping) and values in call:
+            # `mask` of a tool's rule holds here as well: else its argument is on the tape in the model's request.
             policy = rules.of(str(call.get("name")))
             changed[name] = {**call, values: masked(call[values], policy)}
     return changed
@@ -211,10 +213,12 @@ def _declared(value: Any, depth: int = 0, *, names: bool = False) -> Any:
     declared: dict[str, Any] = {}
     for key, item in value.items():
         key = unicodedata.normalize("NFC", str(key))
+        # A property that is called `token` is a declaration and no secret.
         secret = not names and is_secret(key, item)
         of_schema = not names and key == "properties" and isinstance(item, Mapping)
         declared[key] = MASK if secret else _declared(item, depth + 1, names=of_schema)
         if of_schema:
+            # A model sees properties in their order, which hashing with sorted keys would lose.
             declared["property_names"] = list(declared[key])
     return declared
 
@@ -242,6 +246,7 @@ def _nearest(tape: Tape, request: Request) -> ModelExchange:
         equal = sum(exchange.request.get(name) == reference for name, reference in request.references.items())
         equal += sum(value == facts_of(asked).get(name) for name, value in facts_of(exchange).items())
         common = len(nodes & set(recorded))
+        # The same agent first: a request of another one differs in everything, which explains nothing.
         return exchange.agent == asked.agent, equal, common, -abs(len(recorded) - len(nodes))
 
     return max(tape.model_calls, key=likeness)
@@ -281,6 +286,7 @@ def changed_request(old: Tape, new: Tape) -> Difference | None:
 def _whole(of: ModelExchange | ModelAsked, references: Mapping[str, str], parts: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that counts, in the order in which differences are looked for."""
     values = {name: parts[node] for name, node in references.items() if name != "contents"}
+    # Most misses come from an edited instruction; what differs in the contents then follows from it.
     values = {"instruction": values.pop("instruction", _NONE), "contents": contents_of(references, parts), **values}
     return {**facts_of(of), **values}
 
@@ -294,6 +300,7 @@ def _differences(old: Any, new: Any, place: str) -> Iterator[tuple[str, Any, Any
     elif isinstance(old, list) and isinstance(new, list):
         for at, (left, right) in enumerate(zip_longest(old, new, fillvalue=_NONE)):
             yield from _differences(left, right, f"{place}[{at}]")
+    # By hash, as fingerprints are: 1 and True are equal for Python.
     elif old is not new and (old is _NONE or new is _NONE or digest(old) != digest(new)):
         yield place, old, new
 

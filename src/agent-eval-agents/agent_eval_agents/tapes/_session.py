@@ -218,6 +218,7 @@ class TapeSession:
             return None
         if self.mode != "all":
             return self.index.find(call.name, key, occurrence, repeat=self.mode == "replay")
+        # By agent: two parallel agents may make equal calls in another order than when they were recorded.
         number = self._counts[call.agent, call.name, key]
         self._counts[call.agent, call.name, key] += 1
         return self.index.made(call.agent, call.name, key, number)
@@ -268,6 +269,7 @@ class TapeSession:
         Raises:
             Unanswerable: In mode `all`, by code that is none of a tool that runs: its answers would not be on the tape.
         """
+        # A tool that runs live may well ask a model of its own.
         if self.mode == "all" and not self.order.running:
             self._unable = Unanswerable(
                 Obstacle.NOT_REPLAYABLE, ModelAsked(turn=news.turn, call=news.call, model=news.model)
@@ -291,6 +293,7 @@ class TapeSession:
             responses = [self._response(response) for response in result.responses]
         except TooDeep as error:
             reason = reason or f"the answer of a model can't be stored: {error}"
+        # A tape is a file of the repository, which each run reads.
         if len(json.dumps(responses)) > MAX_RESPONSE:
             reason = reason or f"the answer of a model has more than {MAX_RESPONSE // 1_000_000} MB"
         if reason is not None:

@@ -57,6 +57,7 @@ class ToolHashes(WireModel):
 
     def merged(self, other: ToolHashes) -> ToolHashes | None:
         """With what the same tool has read in other calls; None if the other one is another tool."""
+        # What a tool reads may depend on its arguments; all the rest says what the tool is.
         own = self.model_copy(update={"read": other.read, "hidden": other.hidden})
         if own != other:
             return None
@@ -88,8 +89,10 @@ class ToolHashes(WireModel):
         """
         before = self.implementation
         changed = _changed_places(before, now)
+        # The place of the function itself: with another one, what it holds is no comparison.
         if "" in changed:
             return f"the function or object behind it (it was {before.get('')}, it is {now.get('')})"
+        # Places with a colon are in modules: `home.settings:URL`.
         held = [place for place in changed if ":" not in place]
         if held:
             return f"a value that the function or object behind it holds ({listed(held, 3)})"
@@ -280,6 +283,7 @@ class Tape(WireModel):
 
     def flaw(self) -> str | None:
         """What is wrong with the model calls, as a sentence: a merge or an editor has broken the file."""
+        # A merge in git can take half of either side without a conflict.
         if altered := next((name for name, value in self.parts.items() if digest(value) != name), None):
             return f"The part `{altered[:40]}` is not what was recorded."
         nodes = {name: value for name, value in self.parts.items() if isinstance(value, dict) and "content" in value}
@@ -295,6 +299,7 @@ class Tape(WireModel):
         if len({(call.fingerprint, call.occurrence) for call in self.model_calls}) < len(self.model_calls):
             return "It has two model calls with one fingerprint and `occurrence`."
         done = [call.done for call in self.model_calls]
+        # A replay releases answers by place: with two at one place it would wait for ever.
         done += [call.done for call in self.calls if call.done is not None]
         return "Two of its calls have the same place in `done`." if len(set(done)) < len(done) else None
 
@@ -303,6 +308,7 @@ class Tape(WireModel):
         """Hash of what agents see whose tools are replayed. Recording the same answers again does not change it."""
         calls = [
             [call.tool, call.args, call.occurrence, call.replayable, call.answer()]
+            # Parallel calls are recorded as they end, in another order each time.
             for call in sorted(
                 self.calls, key=lambda call: (call.tool, call.occurrence, json.dumps(call.args, sort_keys=True))
             )
@@ -430,6 +436,7 @@ def normal(value: Any) -> Any:
     if isinstance(value, str):
         # Older tapes have no names of secrets, and what is replayed may not depend on which job has which variable.
         return unicodedata.normalize("NFC", unnamed(value))
+    # Models write 4.0 or 4 for the same argument.
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
@@ -439,6 +446,7 @@ def normal(value: Any) -> Any:
 
 def is_secret(key: object, value: object) -> bool:
     """Whether a value must not be stored because of its name. `has_password: true` is no secret."""
+    # `accessToken`, `access-token` and `ACCESS_TOKEN` are one name.
     words = re.sub(r"\W|(?<=[a-z\d])(?=[A-Z])", "_", str(key)).lower()
     return value not in (None, "", MASK) and not isinstance(value, bool) and _SECRET.search(words) is not None
 

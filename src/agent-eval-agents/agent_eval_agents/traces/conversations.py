@@ -90,6 +90,7 @@ def conversations_of(spans: Iterable[Span]) -> list[TracedConversation]:
     for span in spans:
         traces.setdefault(span.trace_id, []).append(span)
     turns = [turn for trace in traces.values() for turn in _turns(trace)]
+    # Exporters write a span when it ends, so the file has inner and short ones first.
     turns.sort(key=lambda turn: turn.root.start)
     sessions: dict[str, list[SpanTurn]] = {}
     nameless = _Nameless()
@@ -138,6 +139,7 @@ def _history(turn: SpanTurn) -> tuple[str, ...]:
     """What the user said before this turn and the last answer to it, as its first model call is given them."""
     said = next((messages for span in turn.spans if is_model(span) and (messages := _said(span))), [])
     users = [index for index, message in enumerate(said) if message.role == "user" and message.text.strip()]
+    # A first turn goes on with nothing.
     if len(users) < 2:
         return ()
     answers = [message.text for message in said[: users[-1]] if message.role == "assistant" and message.text.strip()]
@@ -183,6 +185,7 @@ def _joined(turns: Sequence[SpanTurn], by_id: Mapping[str, Span]) -> list[SpanTu
         root = replace(min(spans, key=lambda span: span.start), span_id="", attributes={}, events=(), error=None)
         return _split(_turn(replace(root, end=max(span.end for span in spans)), spans))
     if len(whole) == 1:
+        # A sampler or a full queue drops single spans; their children are the agent's nevertheless.
         lost = [turn for turn in single if turn.root.parent_id is not None and turn.root.parent_id not in by_id]
         whole = [_turn(whole[0].root, [span for turn in (*whole, *lost) for span in turn.spans])]
     holders = [turn for turn in whole if not (opens_turn(turn.root) or "input.value" in turn.root.attributes)]

@@ -204,6 +204,7 @@ def tool_result(span: Span) -> Mapping[str, Any] | None:
     elif isinstance(value, Mapping) and value.get("type") == "tool":
         value = {"error": value.get("content")} if value.get("status") == "error" else value.get("content")
     answer = _answer(value)
+    # Some frameworks write the exception's text as the result, and only the status says that it is one.
     if span.error is not None and "error" not in answer:
         return {"error": _plain(value) or span.error or "the tool failed"}
     return answer
@@ -239,6 +240,7 @@ def _flattened(span: Span, prefix: str) -> list[Any]:
             steps, below = key[len(prefix) + 1 :].split("."), tree
             for step in steps[:-1]:
                 inner = below.setdefault(step, {})
+                # `a.0` and `a.0.b` can't both be: the shorter one was first.
                 if not isinstance(inner, dict):
                     break
                 below = inner
@@ -253,6 +255,7 @@ def _lists(value: Any) -> Any:
     """The objects whose keys are numbers as lists, in their order."""
     if not isinstance(value, dict):
         return value
+    # Sorted as numbers: message 10 comes after message 9, and one may be missing where an exporter has dropped it.
     if value and all(re.fullmatch(r"\d{1,6}", str(key)) for key in value):
         return [_lists(value[key]) for key in sorted(value, key=int)]
     return {key: _lists(item) for key, item in value.items()}
@@ -343,6 +346,7 @@ def _parts(span: Span, value: Any, message: Message, depth: int) -> None:
 
 def _part(span: Span, part: Mapping[str, Any], message: Message, depth: int) -> None:
     kind = part.get("type")
+    # A thought is no answer: criteria would compare it with the expected one.
     if part.get("thought") or kind in ("reasoning", "thinking"):
         return
     inner = next((part[key] for key in _CALL_KEYS if isinstance(part.get(key), Mapping)), None)
@@ -396,6 +400,7 @@ def _calls(span: Span, raw: Mapping[str, Any]) -> Iterable[Call]:
 
 
 def _arguments(span: Span, value: Any) -> Mapping[str, Any]:
+    # Arguments that were left out must not be scored as if the agent had passed none.
     if value in _PLACEHOLDERS:
         raise without_contents([span], NO_ARGUMENTS)
     if isinstance(value, str) and value.strip():
@@ -412,6 +417,7 @@ def _arguments(span: Span, value: Any) -> Mapping[str, Any]:
 def _response(raw: Mapping[str, Any]) -> Response:
     value = next((raw[key] for key in ("response", "result", "output", "content") if raw.get(key) is not None), None)
     answer = _answer(value)
+    # ADK's convention, by which criteria and causes know a failed call.
     if raw.get("status") == "error" or raw.get("is_error"):
         answer = {"error": answer.get("result", answer)}
     return Response(id=_id(raw), name=str(raw.get("name") or ""), value=answer)

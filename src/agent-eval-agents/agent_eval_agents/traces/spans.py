@@ -58,6 +58,8 @@ class Span:
     def whole(self, key: str, value: Any) -> Any:
         """A value, parsed as by `value`."""
         found = parsed(value)
+        # Parsed in vain although it looks like JSON: an exporter has cut it, and half an object must not be scored as a
+        # text.
         return self.json(key, value) if isinstance(found, str) and found.startswith(_BEGINNINGS) else found
 
     def json(self, key: str, value: Any = None) -> Any:
@@ -84,6 +86,7 @@ def above(span: Span, by_id: Mapping[str, Span]) -> list[Span]:
     """The ancestors of a span, the nearest first."""
     found: dict[str, Span] = {}
     while (parent := by_id.get(span.parent_id or "")) is not None and len(found) < _DEEPEST:
+        # A damaged trace may have a loop.
         if parent.span_id in found:
             break
         found[parent.span_id] = span = parent
@@ -119,6 +122,7 @@ def is_span(value: object) -> bool:
     if not isinstance(value, Mapping) or "name" not in value:
         return False
     context = value.get("context")
+    # The SDK for Python prints both ids in `context`; OTLP has them in the span.
     ids = context if isinstance(context, Mapping) else value
     return bool({"span_id", "spanId"} & ids.keys() and {"trace_id", "traceId"} & ids.keys())
 
@@ -169,6 +173,7 @@ def _otlp_logs(value: Mapping[str, Any], place: Place) -> Iterator[LogRecord]:
                 body = _otlp_value(raw.get("body"))
                 name = _either(raw, "eventName", "event_name") or attributes.get("event.name") or ""
                 time = _time(_either(raw, "timeUnixNano", "time_unix_nano")) or 0
+                # Newer instrumentations write the message into attributes, older ones into the body.
                 body = parsed(body)
                 yield LogRecord(
                     trace_id=str(_either(raw, "traceId", "trace_id") or ""),
@@ -189,6 +194,7 @@ def _single_span(value: Mapping[str, Any], place: Place, shared: Mapping[str, An
     start = _time(_either(value, "startTimeUnixNano", "start_time_unix_nano", "start_time"))
     if not isinstance(name, str) or start is None:
         raise UnusableConversation(place, "The span lacks a name or a start time, or its attributes are no object.")
+    # 0 or a list would make spans of different traces one.
     if not span_id or not trace_id or any(isinstance(one, bool | list | dict) for one in (span_id, trace_id)):
         raise UnusableConversation(place, "The span has no span id or no trace id.")
     return Span(
@@ -207,6 +213,7 @@ def _single_span(value: Mapping[str, Any], place: Place, shared: Mapping[str, An
 
 def _attributes(value: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
     attributes = value.get("attributes") or {}
+    # OTLP has a list of keys and values; the SDK, VeADK and `adk web` write an object.
     is_otlp_span = "startTimeUnixNano" in value or isinstance(attributes, list)
     if is_otlp_span:
         return _otlp_attributes(attributes or [], place)
@@ -275,6 +282,7 @@ def _otlp_value(value: object) -> Any:
         match key:
             case "stringValue" | "string_value" | "boolValue" | "bool_value" | "doubleValue" | "double_value":
                 return item
+            # protobuf's JSON writes 64 bits as a text.
             case "intValue" | "int_value":
                 text = str(item)
                 return int(text) if len(text) < 21 and text.removeprefix("-").isdecimal() else None

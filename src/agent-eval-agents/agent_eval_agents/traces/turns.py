@@ -73,6 +73,7 @@ def is_model(span: Span) -> bool:
         return False
     if _kind(span) == "LLM" or span.attributes.get("gen_ai.operation.name") in _MODEL_OPERATIONS:
         return True
+    # Spans of agents have messages, too; without a word of what it is, the messages decide.
     is_bare = "gen_ai.operation.name" not in span.attributes and not _kind(span)
     keys = (*_MODEL_KEYS, *(_MESSAGES if is_bare else ()))
     return any(key in span.attributes for key in keys)
@@ -128,12 +129,14 @@ def read_turn(turn: SpanTurn) -> Invocation:
     answer = next((message.text for message in reversed(root_output(turn.root)) if _answers(message)), "")
     extra = _collect_calls(turn, models)
     events = [event for model in models for event in _events(turn, model)]
+    # Calls that only spans of tools show were made before the answer, whose event stays the last.
     at = max(len(events) - 1, 0) if models and models[-1].text and not models[-1].calls else len(events)
     events[at:at] = _call_events(_author(turn, turn.root), [], extra)
     said = models[-1].text if models else ""
     root = turn.root
     if not answer and not said:  # Structured outputs.
         answer = root.text("final_result", "output.value", "gen_ai.output") or ""
+    # What the agent returned may differ from what its last model said, e.g. by a callback.
     if answer and answer.strip() != said.strip():
         events.append(_event(_author(turn, root), [{"text": answer}]))
     if not user or not events:
@@ -163,6 +166,7 @@ def error_of(turn: SpanTurn) -> tuple[str, str] | None:
     """
     outside = [span for span in turn.spans if not is_tool(span) and span.error is not None]
     failed = turn.root if turn.root.error is not None else outside[0] if outside else None
+    # An inner error with an answer after it was caught, or tried again.
     if failed is None or (failed is not turn.root and answer_of(turn)):
         return None
     raised = next((item for name, item in failed.events if name == "exception"), {})
@@ -240,6 +244,7 @@ def _with_tools(tools: Sequence[Span], calls: Sequence[Call]) -> list[Call]:
     left, extra = list(calls), []
     for span in tools:
         name = tool_name(span)
+        # Its responses are those of the calls' own spans.
         if name == _MERGED:
             continue
         call_id, args = span.text("gen_ai.tool.call.id", "tool.id") or "", None
@@ -292,4 +297,5 @@ def _call_events(author: str, texts: list[dict[str, Any]], calls: Sequence[Call]
 
 
 def _event(author: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    # An event of the author `user` would be taken for a message of the user.
     return {"author": "agent" if author.lower() == "user" else author, "content": {"role": "model", "parts": parts}}

@@ -115,10 +115,12 @@ def find_dependencies(start: Path, root: Path) -> Dependencies:
     for directory in (start, *start.parents):
         manifest = directory / "pyproject.toml"
         document = _toml(manifest) if manifest.is_file() else {}
+        # A pyproject.toml with the settings of tools alone declares nothing.
         if "project" in document:
             return dependencies_in(manifest, root)
         if (directory / "requirements.txt").is_file():
             return dependencies_in(directory / "requirements.txt", root)
+        # Only now: projects of Poetry 1 often have an exported requirements.txt beside it.
         if _is_poetrys(document):
             return dependencies_in(manifest, root)
         if directory == root:
@@ -257,6 +259,7 @@ def _too_old(operator: str, version: str) -> bool:
     """Whether a specifier excludes all versions from MINIMUM_ADK on."""
     release = tuple(int(part) for part in re.findall(r"\d+", version.partition("*")[0])[:3])
     minimum = tuple(map(int, MINIMUM_ADK.split(".")))
+    # Below 1.18 and below 1.18.0 both exclude it.
     if operator == "<":
         return release <= minimum or release == (*minimum, 0)
     if operator == "~=" or "*" in version:  # a whole series
@@ -272,6 +275,7 @@ def _lock_of(manifest: Path, root: Path) -> Path | None:
         if lock.is_file():
             if directory == manifest.parent:
                 return lock
+            # A lock file further up is that of another project, unless that one is a workspace.
             tool = _toml(directory / "pyproject.toml").get("tool") if (directory / "pyproject.toml").is_file() else None
             return lock if isinstance(tool, dict) and "workspace" in (tool.get("uv") or {}) else None
         if directory == root:
@@ -350,6 +354,7 @@ def fingerprint(dependencies: Dependencies, root: Path) -> str:
     if file is None:
         return digest.hexdigest()
     for path in declaring_files(dependencies, root):
+        # A file that is included and missing makes uv fail; when it is there, the environment is another one.
         data = _bytes_of(path) if path.is_file() else b"missing"
         digest.update(f"\n{os.path.relpath(path, root)} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
     for source in copied_sources(dependencies, root):
@@ -373,6 +378,7 @@ def uses_in_place(dependencies: Dependencies, root: Path) -> bool:
         texts = [_text_of(path) for path in _included(file) if path.is_file()]
         return any(_EDITABLE_LINE.search(text) for text in texts)
     if dependencies.kind is SourceKind.PROJECT:
+        # uv installs members of a workspace as editable ones.
         return any(entry.get("editable") or entry.get("workspace") for entry in _sources_in(_toml(file)))
     lock = _lock_of(file, root.resolve())
     packages = {package.get("name"): package for package in (_toml(lock) if lock else {}).get("package", ())}
@@ -382,6 +388,7 @@ def uses_in_place(dependencies: Dependencies, root: Path) -> bool:
         if name not in reached:
             reached.add(name)
             waiting += [each.get("name") for each in packages.get(name, {}).get("dependencies", ())]
+    # The project itself is in the lock as editable, too, but is made importable in another way.
     return any("editable" in packages.get(name, {}).get("source", {}) for name in reached - {dependencies.project_name})
 
 
@@ -459,9 +466,11 @@ def _add_tree(digest: Any, source: Path) -> None:
         return
     count = 0
     for folder, folders, files in os.walk(source):
+        # What a build leaves behind would make each run's environment a new one.
         folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.endswith(".egg-info"))
         for name in sorted(files):
             path = Path(folder) / name
+            # A link may lead out of the repository; to read a pipe never ends.
             if path.is_symlink() or not path.is_file():
                 continue
             count += 1

@@ -145,6 +145,7 @@ async def probe(python: Sequence[str], sandbox: Sandbox, *, masker: Masker, time
     hint = "Check `agent-python`: it must name a Python 3.10 or newer with google-adk that the agent's user can start."
     try:
         result = await run(sandbox, [*python, "-c", _PROBE], cwd=Path("/"), masker=masker, timeout=timeout)
+        # The last line: `sitecustomize` and wrappers such as `poetry run` print before it.
         answer = json.loads(result.output.strip().rpartition("\n")[2])
     except (OSError, TimeoutError) as error:
         message = (
@@ -240,6 +241,7 @@ def _cause(output: str, place_of: Callable[[str], str]) -> str:
         return f"the package index has no `{unknown[1]}`{place_of(unknown[1])}"
     if unparsed := _UNPARSED.search(output):
         return f"`{unparsed[3].strip()}`{place_of(unparsed[3].strip())} is no requirement"
+    # Without the index, uv says the same of packages that exist.
     if "No solution found" in text and not _is_outage(output):
         needed = re.findall(r"(?<!conclude that )you require (\S+?)[,.]?(?=\s|$)", text)
         named = [f"`{name}`{place_of(name)}" for name in dict.fromkeys(needed)]
@@ -255,6 +257,7 @@ def _hint(output: str) -> str:
         return (
             "An index requires credentials: set UV_INDEX_URL, UV_EXTRA_INDEX_URL or UV_INDEX_<NAME>_PASSWORD in `env`."
         )
+    # Before the network's hint: what failed is the download of a Python, which an installed one makes needless.
     if download := re.search(r"/cpython-(\d+\.\d+\.\d+)\S*\.tar", output):
         return (
             "No installed Python is one that `requires-python` or .python-version allows, and "
@@ -321,6 +324,7 @@ def find_uv(sandbox: Sandbox, tools: Path) -> tuple[str, str]:
     if version == "unknown":
         status = Path(program).stat()
         version = f"{status.st_size}-{status.st_mtime_ns}"
+    # Our own uv may be below a home directory that the agent's user can't enter.
     if blocked_at(Path(program), sandbox.user, need=os.R_OK | os.X_OK) is not None:
         program = str(_copy_of(Path(program), tools / f"uv-{version}"))
     return program, version
@@ -329,6 +333,7 @@ def find_uv(sandbox: Sandbox, tools: Path) -> tuple[str, str]:
 def _copy_of(program: Path, copy: Path) -> Path:
     if not copy.is_file():
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        # Another process may make it, or start it, at the same time.
         partial = copy.with_name(f"{copy.name}.{os.getpid()}")
         shutil.copyfile(program, partial)
         partial.chmod(0o755)
