@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import history_samples
 import pytest
-from comparison_samples import FIND_DEVICES, SITUATIONS, cause, changed, decided, word_of
+from comparison_samples import FIND_DEVICES, SITUATIONS, answers_otherwise, cause, changed, decided, word_of
 from golden_files import check, plain
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -384,6 +384,12 @@ def test_detail__scores_quotes_no_answer_in_what_is_next_and_in_decisions(tmp_pa
         assert sum(secret in text for text in texts) == quoting
         assert [text for text in strings([page.index, page.blocks]) if secret in text] == []
         assert page.index["header"]["next"] and len(page.index["header"]["warnings"]) == len(each.warnings)
+    passing = report("passed", [case("c0", "passed")])
+    otherwise = answers_otherwise(passing.cases[0], ("before", secret))
+    passing.comparison = ComparisonReport(compared=1, unchanged=1, changed_answers=[otherwise])
+    full, page = (page_of(tmp_path, passing, detail=detail) for detail in ("full", "scores"))
+    assert secret in full.html and secret in full.index["header"]["sentence"]
+    assert [text for text in [page.html, *strings([page.index, page.blocks])] if secret in text] == []
 
 
 def test_size__leaves_out_passing_cases_first_and_says_so(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def header(facts: Facts, ignored: int, *, words: bool) -> dict[str, Any]:
     return {
         "verdict": report.verdict,
         "exit_code": report.exit_code,
-        "sentence": shown(headline(facts.view, brief=True), _LINE),
+        "sentence": shown(headline(facts.view, brief=True, words=words), _LINE),
         "decided": decided_by(facts),
         "reasons": [shown(line, _LINE) for line in other_reasons(facts.view, _LINE)],
         "next": _next(facts, words=words),

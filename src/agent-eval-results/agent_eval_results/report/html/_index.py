@@ -25,7 +25,7 @@ from agent_eval_results.report.html._metrics import base_scores
 from agent_eval_results.report.html._packing import number, shown
 from agent_eval_results.report.html._runs import PageRun, base_runs
 from agent_eval_results.report.html._source import CaseDetail, Facts, Plan
-from agent_eval_results.report.phrases import changed_note, drift_notices
+from agent_eval_results.report.phrases import changed_note, drift_notices, headline
 from agent_eval_results.report.views import MetricRow, first_difference, low_turns, percent_text
 from agent_eval_results.report.views.grouping import NO_NAME
 from agent_eval_scoring.core.text import plural
@@ -134,7 +134,7 @@ class Index:
             "report_data_version": DATA_VERSION,
             "level": plan.level,
             "left_out": list(plan.left_out),
-            "title": f"agent-eval: {shown(facts.headline, _LINE)}",
+            "title": f"agent-eval: {shown(headline(facts.view, words=plan.others.words), _LINE)}",
             "header": header(facts, self.ignored, words=plan.others.words),
             "about": about(facts),
             "causes": self._causes.data(plan.others),

@@ -22,6 +22,7 @@ from agent_eval_results.report.html._index import Index
 from agent_eval_results.report.html._packing import dumped, packed, shown
 from agent_eval_results.report.html._source import CaseDetail, Detail, Facts, PageSource, Plan, plans
 from agent_eval_results.report.html._static import static_part
+from agent_eval_results.report.phrases import headline
 from agent_eval_scoring.core.files import replacing
 from agent_eval_scoring.core.process import collector_paused, naming
 
@@ -149,7 +150,7 @@ def _cases(facts: Facts, step: Plan, index: Index) -> Iterator[tuple[bytes, Call
 
 
 def _head(facts: Facts, detail: CaseDetail) -> bytes:
-    title = html.escape(f"agent-eval: {shown(facts.headline, 300)}")
+    title = html.escape(f"agent-eval: {shown(headline(facts.view, words=detail.words), 300)}")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy())}">\n'

@@ -27,7 +27,6 @@ from agent_eval_results import (
     StoredIndex,
     stored_index,
 )
-from agent_eval_results.report.phrases import headline
 from agent_eval_results.report.views import Links, View, view_of
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.models import EvalCase
@@ -151,11 +150,6 @@ class Facts:
         self.history = source.history or source.report.base_history or source.report.history
         self.confirmations = _by_id(source.report.confirmations)
         self.base_runs = _by_id(source.report.base_runs)
-
-    @cached_property
-    def headline(self) -> str:
-        """The decision and its cause."""
-        return headline(self.view)
 
     @cached_property
     def case_histories(self) -> Mapping[str, CaseHistory]:

@@ -11,7 +11,7 @@ from agent_eval_results import CaseReport, ProblemReport
 from agent_eval_results.report.html._header import counts
 from agent_eval_results.report.html._packing import shown
 from agent_eval_results.report.html._source import CaseDetail, Facts
-from agent_eval_results.report.phrases import STATUSES
+from agent_eval_results.report.phrases import STATUSES, headline
 from agent_eval_results.report.views import case_name, first_difference, location, run_note
 from agent_eval_scoring.core.text import plural
 
@@ -28,7 +28,7 @@ def static_part(facts: Facts, detail: CaseDetail) -> Markup:
     """
     report = facts.report
     parts = [
-        _element("h1", facts.headline),
+        _element("h1", headline(facts.view, words=detail.words)),
         _element("p", run_note(report)),
         _list(f"{number:,} {_words(name)}" for name, number in counts(facts).items() if number),
         _list(_problem(problem) for problem in report.problems[:_MOST]),

@@ -58,10 +58,10 @@ def changed_title(view: View, changed: Sequence[ChangedAnswer]) -> str:
     return f"{plural(len(changed), noun)} {changed_verb(view, *changed)}"
 
 
-def changed_sentence(view: View) -> str:
-    """The same of the passing cases, with the first values: `...: q2 (150 → 0)`; "" if there is none."""
+def changed_sentence(view: View, *, words: bool) -> str:
+    """The same of the passing cases, with `words` also the first values: `...: q2 (150 → 0)`; "" if there is none."""
     passing = [changed for changed in view.answers.values() if changed.passes]
-    names = [f"{case_name(changed)} ({_first_change(changed)})" for changed in passing]
+    names = [case_name(changed) + f" ({_first_change(changed)})" * words for changed in passing]
     return f"{changed_title(view, passing)}: {listed(names, _MOST_NAMES)}" if passing else ""
 
 

@@ -69,14 +69,15 @@ _ENDED_EARLY: Mapping[str, str] = {
 }
 
 
-def headline(view: View, *, brief: bool = False) -> str:
+def headline(view: View, *, brief: bool = False, words: bool = True) -> str:
     """The decision and its cause.
 
     Args:
         view: The report.
         brief: For a text that shows the causes right above: only their number.
+        words: Whether answers may be quoted.
     """
-    made, say = view.outcome.headline, partial(_clause, view, brief)
+    made, say = view.outcome.headline, partial(_clause, view, {"brief": brief, "words": words})
     # `beside` goes on with the sentence; what does not block is one of its own, so that nobody reads it as a reason.
     sentence = say(made)
     for clause in made.data.get("beside", ()):
@@ -89,10 +90,10 @@ def headline(view: View, *, brief: bool = False) -> str:
     return sentence
 
 
-def _clause(view: View, brief: bool, reason: Reason) -> str:
+def _clause(view: View, how: Mapping[str, bool], reason: Reason) -> str:
     facts = {"base": view.branch, **reason.data}
     facts["because"] = first_line(why.message, _LINE) if (why := facts.get("because")) else NO_REASON
-    facts["parts"] = [_clause(view, brief, part) for part in facts.get("parts", ())]
+    facts["parts"] = [_clause(view, how, part) for part in facts.get("parts", ())]
     count, of = facts.get("count", 0), facts.get("total", 0)
     if (text := _PLAIN.get(reason.code)) is not None:
         return text.replace("{base}", facts["base"])
@@ -105,7 +106,7 @@ def _clause(view: View, brief: bool, reason: Reason) -> str:
         verb = verbs[count != 1].replace("{base}", facts["base"])
         named = case_names(view, facts["cases"]) if facts.get("cases") else ""
         return f"{named or (share(count, of, 'case') if of else others)} {verb}"
-    return filled(_CLAUSES[reason.code], {**facts, "view": view, "brief": brief})
+    return filled(_CLAUSES[reason.code], {**facts, "view": view, **how})
 
 
 def _lead(report: RunReport) -> str:
