@@ -51,6 +51,7 @@ from agent_eval_results.report.html._packing import bounded_value, dumped, json_
 from agent_eval_results.report.html._runs import base_runs
 from agent_eval_results.report.html._source import Facts
 from agent_eval_results.report.html._turns import alignment
+from agent_eval_results.report.phrases import say, without_words
 from agent_eval_results.report.views import Links, visible
 from agent_eval_scoring.core.content import Blob, Content, FileData, FunctionCall, Part
 from agent_eval_scoring.core.invocation import (
@@ -376,14 +377,18 @@ def test_detail__scores_quotes_no_answer_in_what_is_next_and_in_decisions(tmp_pa
     said, runs = word_of(made.cases[0], "broken", (0, 1), (1, 1))
     facts = said.model_copy(update={"metric": CHANGED_FACTS, "evidence": secret})
     made.decision = decided("failed", (facts, runs))
-    made.warnings = [f"a ran without the tools of b, which raised {secret} (c0; see its log)"]
+    made.warnings = [say("toolset-lost", owner="a", subject="b", message=secret, cases=["c0"])]
+    made.notices = [say("not-replayed", cases=["c0"], message=f"The call find('{secret}') is not on the tape")]
     error = RunError(kind="agent-import", owner="agent", message="m", hint=secret)
-    for quoting, each in ((3, made), (1, report("failed", [case("crash", "failed", errors={0: error})]))):
+    for quoting, each in ((4, made), (1, report("failed", [case("crash", "failed", errors={0: error})]))):
         full, page = (page_of(tmp_path, each, detail=detail) for detail in ("full", "scores"))
         texts = strings([full.index["header"], [block["decision"] for block in full.cases.values()]])
         assert sum(secret in text for text in texts) == quoting
         assert [text for text in strings([page.index, page.blocks]) if secret in text] == []
-        assert page.index["header"]["next"] and len(page.index["header"]["warnings"]) == len(each.warnings)
+        assert page.index["header"]["next"]
+    assert without_words(made.warnings[0]) == "a ran without the tools of b"
+    assert without_words(made.notices[0]) == "1 case ran live (c0)"
+    assert without_words("Fine: (a): b") == "Fine: (a): b"
     passing = report("passed", [case("c0", "passed")])
     otherwise = answers_otherwise(passing.cases[0], ("before", secret))
     passing.comparison = ComparisonReport(compared=1, unchanged=1, changed_answers=[otherwise])

@@ -9,7 +9,15 @@ from agent_eval_results import CaseReport, Origin, ProblemReport, RunReport
 from agent_eval_results.outcome import change_counts
 from agent_eval_results.report.html._packing import number, shown
 from agent_eval_results.report.html._source import Facts
-from agent_eval_results.report.phrases import ToRun, coverage_lines, headline, next_label, next_step, other_reasons
+from agent_eval_results.report.phrases import (
+    ToRun,
+    coverage_lines,
+    headline,
+    next_label,
+    next_step,
+    other_reasons,
+    without_words,
+)
 from agent_eval_results.report.phrases.diff import no_baseline_reason
 from agent_eval_results.report.views import Links, Reference, Reproduction, bill, grouping, location, reproduce
 from agent_eval_results.report.views.links import known_commit
@@ -47,9 +55,10 @@ def header(facts: Facts, ignored: int, *, words: bool) -> dict[str, Any]:
         "commands": [[shown(label, _NAME), text] for label, text in _commands(facts)],
         "next_label": shown(next_label(facts.view), _LINE),
         "problems": [_problem(problem) for problem in report.problems if not problem.is_notice][:_MOST_PROBLEMS],
-        # What follows is the error of a toolset (`toolset-lost`).
-        "warnings": [shown(each if words else each.partition(", which raised ")[0], _LINE) for each in report.warnings],
-        "notices": [shown(notice, _LINE) for notice in notices],
+        **{
+            name: [shown(each if words else without_words(each), _LINE) for each in sentences]
+            for name, sentences in (("warnings", report.warnings), ("notices", notices))
+        },
         "baseline": _baseline(facts),
         "origin": _origin(facts),
         "counts": counts(facts),

@@ -46,7 +46,7 @@ from agent_eval_results.report.phrases._causes import (
 )
 from agent_eval_results.report.phrases._headline import headline, headline_status, other_reasons
 from agent_eval_results.report.phrases._next import Page, Step, ToRun, next_label, next_step, next_text, sentence
-from agent_eval_results.report.phrases._run import RAN_LIVE
+from agent_eval_results.report.phrases._run import RAISED, RAN_LIVE
 from agent_eval_results.report.phrases._significance import (
     are_alike,
     case_details,
@@ -121,6 +121,13 @@ def text(reason: Reason, base: str = NO_NAME) -> str:
 def live_notices(notices: Sequence[str]) -> list[str]:
     """Why cases ran live (`not_replayed`), of all notices of a run."""
     return [notice for notice in notices if RAN_LIVE in notice[:40]]
+
+
+def without_words(sentence: str) -> str:
+    """A notice or a warning without what an agent or a tool wrote: the call that no tape answers, a toolset's error."""
+    said, live, rest = sentence.partition(RAN_LIVE)
+    names, why, _ = rest.partition("): ")
+    return f"{said}{live}{names}{')' * bool(why)}" if live else said.partition(RAISED)[0]
 
 
 def say(code: str, **facts: Unpack[Facts]) -> str:

@@ -69,6 +69,7 @@ def answered_by_hand(count: int, cases: Sequence[str]) -> str:
 
 
 RAN_LIVE = " ran live ("
+RAISED = ", which raised "
 
 
 def not_replayed(cases: Sequence[str], message: str = "") -> str:
@@ -126,7 +127,7 @@ def runs_reused(count: int) -> str:
 
 def toolset_lost(owner: str, subject: str, message: str, cases: Sequence[str]) -> str:
     runs = listed(cases, MOST_NAMES)
-    return f"{owner or 'The agent'} ran without the tools of {subject}, which raised {message} ({runs}; see its log)"
+    return f"{owner or 'The agent'} ran without the tools of {subject}{RAISED}{message} ({runs}; see its log)"
 
 
 def died_with_others(cases: Sequence[str], before: Sequence[str]) -> str:
