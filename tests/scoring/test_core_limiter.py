@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent_eval_scoring.core.limiter import AUTO_MAXIMUM, AUTO_START, Limiter, Place
+from agent_eval_scoring.core.text import plural
 
 
 class Clock:
@@ -261,7 +262,8 @@ def test_adaptive__finds_what_the_provider_allows(seconds: float, computes: floa
         assert provider.share <= (0.05 if allowed >= 8 else 0.12 if allowed >= 4 else 0.34), f"{allowed} allowed"
         assert needed <= best / 0.8, f"{allowed} allowed"
         if provider.refused:
-            assert limiter.summary == f"{limiter.peak} at once at most, {provider.refused} requests refused"
+            refused = plural(provider.refused, "request")
+            assert limiter.summary == f"{limiter.peak} at once at most, {refused} refused"
 
 
 def test_adaptive__shrinks_below_the_fewest_that_are_refused_and_never_grows_by_a_refusal() -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from recording_samples import actual, called, turn
 
+from agent_eval_scoring.core.content import text_of
 from agent_eval_scoring.core.invocation import InvocationEvents, tool_calls, tool_responses
 from agent_eval_scoring.evalset.models import EvalCase
 from agent_eval_scoring.evalset.parse.config import default_config
 from agent_eval_workbench.recording.live import Take
-from agent_eval_workbench.recording.new_cases import most_typical_take, personal_data
-from agent_eval_workbench.recording.target import split_name
+from agent_eval_workbench.recording.new_cases import most_typical_take, personal_data, seemingly_random
+from agent_eval_workbench.recording.stored import StoredRequest, read_messages, read_stored
+from agent_eval_workbench.recording.target import Refused, split_name
 from agent_eval_workbench.sources.cases import CaseForm, expected_turn
 
 
@@ -36,6 +43,39 @@ def test_personal_data__what_looks_like_it(text: str, counts: str | None) -> Non
     assert [problem.message.partition("(turn 1, message: ")[2].removesuffix(").") for problem in problems] == (
         [counts] if counts else []
     )
+
+
+def test_final_state__is_looked_through_as_the_turns_are() -> None:
+    """`--expect state` writes it."""
+    final = {"user:mail": "mina@example.org", "order": "A7F3K9"}
+    case = EvalCase(eval_id="a", conversation=[turn("go")], final_session_state=final)
+    assert [problem.message.partition(" (")[2] for problem in personal_data([case], "a")] == [
+        "final state: 1 e-mail address)."
+    ]
+    assert seemingly_random(case) == {"A7F3K9"}
+
+
+@pytest.mark.parametrize("case", [None, [], {"session_input": ["a"]}, {"session_input": 1}])
+def test_read_stored__a_line_of_a_case_that_is_malformed(case: Any, tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl.gz").write_bytes(gzip.compress(json.dumps({"case_id": "a", "case": case}).encode()))
+    with pytest.raises(Refused, match=r"cases\.jsonl\.gz` can't be read"):
+        read_stored(tmp_path, "results", StoredRequest())
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"), [("broken.json", ["record-source", "json-truncated"]), ("x.txt", ["record-source"])]
+)
+def test_read_stored__json_that_is_broken_says_where(name: str, codes: list[str], tmp_path: Path) -> None:
+    (tmp_path / name).write_text('{"id": "s",\n "events": [')
+    with pytest.raises(Refused) as refused:
+        read_stored(tmp_path / name, name, StoredRequest())
+    assert [problem.code for problem in refused.value.problems] == codes
+    assert refused.value.problems[-1].line == (2 if codes[1:] else None)
+
+
+def test_read_messages__a_line_each() -> None:
+    data = "a\u2028b\x0cc\r\n\n d\re".encode()
+    assert [text_of(message) for message in read_messages("-", lambda: data)] == ["a\u2028b\x0cc", " d", "e"]
 
 
 @given(st.text(max_size=60), st.text(max_size=60))

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from agent_eval_scoring.core.text import plural
+
 _PAUSE = 5.0
 """Seconds after a halving in which further refusals change nothing.
 
@@ -192,7 +194,7 @@ class Limiter:
     @property
     def summary(self) -> str:
         """What was reached, e.g. `32 at once at most, 3 requests refused`."""
-        refused = f", {self.refusals:,} requests refused" if self.refusals else ""
+        refused = f", {plural(self.refusals, 'request')} refused" if self.refusals else ""
         return f"{self.peak} at once at most{refused}"
 
     def asked(self) -> Request:

@@ -93,6 +93,7 @@ def _texts(case: EvalCase) -> Iterator[tuple[str, str]]:
     if case.session_input is not None:
         yield "user id", case.session_input.user_id
         yield "state", " \n".join(_strings(case.session_input.state))
+    yield "final state", " \n".join(_strings(case.expected_state))
     for number, turn in enumerate(case.conversation or (), 1):
         yield f"turn {number}, message", " \n".join(_strings(turn.user_content.model_dump(exclude={"role"})))
         if turn.intermediate_data is not None:
@@ -186,7 +187,7 @@ def seemingly_random(case: EvalCase) -> set[str]:
     """The values that a case expects and that may be others in each process: ids, tokens, long numbers."""
     turns = case.conversation or ()
     given = [turn.user_content.model_dump_json() for turn in turns] + [str(case.session_input)]
-    expected = [turn.model_dump_json(exclude={"user_content"}) for turn in turns]
+    expected = [turn.model_dump_json(exclude={"user_content"}) for turn in turns] + [str(case.expected_state)]
     return {*_RANDOM.findall(" ".join(expected))} - {*_RANDOM.findall(" ".join(given))}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
 import shlex
@@ -80,12 +81,15 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
                 "These events, e.g. of `adk run --jsonl`, lack the user's messages. The session has them: `adk run` "
                 "and `adk web` keep it in the agent's directory (--from AGENT_DIRECTORY), unless they run in memory."
             )
-        document = read_document(path, name)[0] if path.is_file() else None
+        document, broken = read_document(path, name) if path.is_file() else (None, [])
         if document is not None and is_dataset(document.value):
             hint = (
                 f"It is a dataset of agents-cli: `agent-eval migrate {shlex.quote(name)} NEW` makes eval cases of it."
             )
-        raise error(_CODE, f"`{name}` has no conversations that can be read.", hint)
+        message = f"`{name}` has no conversations that can be read."
+        # Of other names nobody expects JSON: what its parser says of them would mislead.
+        reasons = broken if document is None and path.suffix == ".json" else []
+        raise Refused([Problem(code=_CODE, message=message, hint=hint), *reasons])
     if has_error(source.problems):
         raise Refused(errors_of(source.problems))
     conversations = [_with_session(conversation, sessions) for conversation in source.conversations]
@@ -151,8 +155,8 @@ def _stored_sessions(path: Path) -> dict[str, Mapping[str, Any]]:
         return {}
     try:
         stored = map(json.loads, bounded(read_lines(file), MAX_RESULTS))
-        return {str(line["case_id"]): line["case"].get("session_input") or {} for line in stored}
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as problem:
+        return {str(line["case_id"]): dict(line["case"].get("session_input") or {}) for line in stored}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
         hint = "Run the cases again, or remove this file: the cases then begin without a state."
         raise error(_CODE, f"`{file}` can't be read: {first_line(str(problem))}.", hint) from problem
 
@@ -312,7 +316,8 @@ def read_messages(name: str, stdin: Callable[[], bytes]) -> list[Content]:
     if text.lstrip().startswith("["):
         messages = _json_messages(text, where)
     else:
-        messages = [user_message(line) for line in text.splitlines() if line.strip()]
+        # Not splitlines(): U+2028 and the like, as word processors write them, are inside of a message.
+        messages = [user_message(line.removesuffix("\n")) for line in io.StringIO(text, newline=None) if line.strip()]
     if not messages:
         raise error(_MESSAGES_CODE, f"There are no messages in {where}.", "Write a line for each message of the user.")
     return messages
