@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_eval_results import RunReport
-from agent_eval_scoring.core.content import FunctionResponse, text_of
-from agent_eval_scoring.core.invocation import Invocation, tool_calls, tool_responses
+from agent_eval_scoring.core.content import text_of
+from agent_eval_scoring.core.invocation import Invocation, answered
 from agent_eval_scoring.core.text import carriable
 from agent_eval_scoring.criteria import token_usage
 from agent_eval_workbench.exports.runs import ExportedRun, StoredRun, Turn, TurnScore, runs_of, turn_scores
@@ -187,9 +187,7 @@ class _Trace:
     def _tools(self, number: int, actual: Invocation, start: float, end: float) -> Iterator[Json]:
         """The tool calls. Those that were not measured get the times of the turn."""
         measured = {span.call_id: (start + span.start, start + span.end) for span in actual.spans or () if span.call_id}
-        responses = list(tool_responses(actual.intermediate_data))
-        for index, call in enumerate(tool_calls(actual.intermediate_data)):
-            response = _response_to(call.id, call.name, responses)
+        for index, (call, response) in enumerate(answered(actual.intermediate_data)):
             attributes: dict[str, object] = {
                 "gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.name": call.name or "",
@@ -330,12 +328,3 @@ def _messages(role: str, texts: Sequence[str | None], finish_reason: str | None 
     more = {} if finish_reason is None else {"finish_reason": finish_reason}
     said = [{"role": role, "parts": [{"type": "text", "content": text}], **more} for text in texts if text is not None]
     return json.dumps(said, ensure_ascii=False) if said else None
-
-
-def _response_to(call_id: str | None, name: str | None, responses: list[FunctionResponse]) -> FunctionResponse | None:
-    """Takes the response of a call: by its id, else the next one of the same tool."""
-    for index, response in enumerate(responses):
-        same = response.id == call_id if call_id is not None and response.id is not None else response.name == name
-        if same:
-            return responses.pop(index)
-    return None

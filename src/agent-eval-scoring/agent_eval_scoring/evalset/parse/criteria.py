@@ -27,7 +27,7 @@ from agent_eval_scoring.evalset.models import (
     RubricsBasedCriterion,
     is_packaged,
 )
-from agent_eval_scoring.evalset.parse.shape import keys_of, near_miss, shape_problems
+from agent_eval_scoring.evalset.parse.shape import keys_of, near_miss, shape_problems, two_spellings
 
 _THRESHOLD = TypeAdapter(float)
 
@@ -269,53 +269,29 @@ def _field_problems(document: Document, model: BaseCriterion, metric: str, path:
         yield document.error("misspelt-criterion-field", message, path=path, hint="Remove them.")
     for key in sorted(model.model_extra or {}):
         if key in fields:  # The other spelling was read.
-            yield document.warning(
-                "duplicate-key",
-                f"`{key}` occurs in snake_case and in camelCase; only the latter is read.",
-                path=(*path, key),
-                key=True,
-                hint="Remove one of them.",
-            )
+            yield two_spellings(document, (*path, key))
     for key in unknown[:MAX_PROBLEMS]:
         close = near_miss(key, fields)
         name = to_snake(key)
+        report, code, message = document.error, "misspelt-criterion-field", f"`{key}` is not a field of `{metric}`."
         if (metric, name) in _LOOSENING or name in _FOREIGN_FIELDS:
             owner = next((other for other, model in CRITERION_MODELS.items() if name in model.model_fields), None)
             where = f"{docs_page('criteria')} has the fields of each metric" if owner is None else f"`{owner}` has it"
-            yield document.error(
-                "foreign-criterion-field",
-                f"`{metric}` has no field `{key}` and would ignore it.",
-                path=(*path, key),
-                key=True,
-                hint=f"Remove it: {where}.",
-            )
+            code, message = "foreign-criterion-field", f"`{metric}` has no field `{key}` and would ignore it."
+            hint = f"Remove it: {where}."
         elif name in JudgeModelOptions.model_fields and "judge_model_options" in fields:
             # ADK would ask its default judge instead.
-            yield document.error(
-                "misspelt-criterion-field",
-                f"`{key}` is not a field of `{metric}` itself.",
-                path=(*path, key),
-                key=True,
-                hint=f'It belongs into `judge_model_options`: {{"{key}": ...}}.',
-            )
+            message = f"`{key}` is not a field of `{metric}` itself."
+            hint = f'It belongs into `judge_model_options`: {{"{key}": ...}}.'
         elif close is not None:
-            yield document.error(
-                "misspelt-criterion-field",
-                f"`{key}` is not a field of `{metric}`.",
-                path=(*path, key),
-                key=True,
-                hint=f"Did you mean `{close}`?",
-            )
+            hint = f"Did you mean `{close}`?"
         else:
             owners = [name for name, other in CRITERION_MODELS.items() if near_miss(key, keys_of(other)) is not None]
             where = f"; it belongs to `{owners[0]}`" if owners else ""
-            yield document.warning(
-                "unknown-criterion-field",
-                f"`{key}` is not a field of `{metric}`{where}. It is ignored.",
-                path=(*path, key),
-                key=True,
-                hint=f"Fields: {', '.join(f'`{name}`' for name in fields)}.",
-            )
+            report, code = document.warning, "unknown-criterion-field"
+            message = f"`{key}` is not a field of `{metric}`{where}. It is ignored."
+            hint = f"Fields: {', '.join(f'`{name}`' for name in fields)}."
+        yield report(code, message, path=(*path, key), key=True, hint=hint)
 
 
 _FOREIGN_FIELDS = frozenset(

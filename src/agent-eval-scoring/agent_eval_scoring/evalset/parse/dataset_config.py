@@ -25,7 +25,7 @@ from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
 from agent_eval_scoring.evalset.models import CRITERION_MODELS, METRICS, CriterionConfig, EvalConfig
 from agent_eval_scoring.evalset.parse.criteria import criterion
 from agent_eval_scoring.evalset.parse.dataset import GROUP_KEY
-from agent_eval_scoring.evalset.parse.shape import near_miss, near_miss_of, shape_problems
+from agent_eval_scoring.evalset.parse.shape import ignored_key, near_miss, near_miss_of, shape_problems
 from agent_eval_scoring.evalset.paths import name_of
 
 NAMES = ("eval_config.yaml", "eval_config.yml", "eval_config.json")
@@ -231,9 +231,8 @@ class DatasetMetrics:
             for key in value:
                 close = near_miss(key, [*known]) if key not in known else None
                 if close is not None and close not in value:
-                    message = f"`{key}` is not a key of {'a metric' if path else 'this config'} and is ignored."
-                    hint = f"Rename it to `{close}`."
-                    yield self.document.warning("misspelt-key", message, path=(*path, key), key=True, hint=hint)
+                    owner = "a metric" if path else "this config"
+                    yield ignored_key(self.document, (*path, key), owner, f"Rename it to `{close}`.")
 
     def names(self, criteria: Mapping[str, Any]) -> set[str]:
         """Those criteria of a test_config.json that mean metrics of agents-cli."""

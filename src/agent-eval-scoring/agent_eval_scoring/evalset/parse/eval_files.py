@@ -21,7 +21,14 @@ from agent_eval_scoring.evalset.parse.legacy import (
     is_list_of_evals,
     is_list_of_turns,
 )
-from agent_eval_scoring.evalset.parse.shape import OWNERS, keys_of, near_miss, shape_problems
+from agent_eval_scoring.evalset.parse.shape import (
+    OWNERS,
+    ignored_key,
+    keys_of,
+    near_miss,
+    shape_problems,
+    two_spellings,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,11 +182,10 @@ _STATES = ("initial_state", "initialState", "session_state", "sessionState")
 
 def _elsewhere(document: Document, value: Mapping[str, Any], path: JsonPath) -> Iterator[Problem]:
     """Warnings for ignored keys of other formats that would decide something."""
-    where = "an eval case" if path else "an eval set"
+    owner = "an eval case" if path else "an eval set"
     for key in value:
         if hint := _ELSEWHERE.get(to_snake(key)):
-            message = f"`{key}` is not a key of {where} and is ignored."
-            yield document.warning("misspelt-key", message, path=(*path, key), key=True, hint=hint)
+            yield ignored_key(document, (*path, key), owner, hint)
 
 
 def _ignored(document: Document, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
@@ -192,44 +198,26 @@ def _ignored(document: Document, case: EvalCase, path: JsonPath) -> Iterator[Pro
         in_case, close = to_snake(key) == "final_session_state", near_miss(key, keys_of(SessionInput))
         name = "state" if key in _STATES else close
         if in_case or name is not None:
-            yield document.warning(
-                "misspelt-key",
-                f"`{key}` is not a key of `session_input` and is ignored.",
-                path=(*path, "session_input", key),
-                key=True,
-                hint="It belongs into the case, beside `session_input`." if in_case else f"Did you mean `{name}`?",
-            )
+            hint = "It belongs into the case, beside `session_input`." if in_case else f"Did you mean `{name}`?"
+            yield ignored_key(document, (*path, "session_input", key), "`session_input`", hint)
 
 
 def _misspelt(
     document: Document, value: dict[str, Any], path: JsonPath, keys: list[str], *, aliases: bool
 ) -> Iterator[Problem]:
     """Warnings for ignored keys that are similar to known keys."""
+    owner = "an eval case" if aliases else "an eval set"
     for key in value:
         if key in keys:
             if aliases:
-                yield document.warning(
-                    "duplicate-key",
-                    f"`{key}` occurs in snake_case and in camelCase; only the latter is read.",
-                    path=(*path, key),
-                    key=True,
-                    hint="Remove one of them.",
-                )
+                yield two_spellings(document, (*path, key))
             continue
         if aliases and key in OWNERS:
-            hint = f"It belongs into `{OWNERS[key]}`."
-            message = f"`{key}` is not a key of an eval case and is ignored."
-            yield document.warning("misspelt-key", message, path=(*path, key), key=True, hint=hint)
+            yield ignored_key(document, (*path, key), owner, f"It belongs into `{OWNERS[key]}`.")
             continue
         close = near_miss(key, keys)
         if close is not None and (close in value or close not in _REQUIRED):
-            yield document.warning(
-                "misspelt-key",
-                f"`{key}` is not a key of {'an eval case' if aliases else 'an eval set'} and is ignored.",
-                path=(*path, key),
-                key=True,
-                hint=f"Rename it to `{close}`.",
-            )
+            yield ignored_key(document, (*path, key), owner, f"Rename it to `{close}`.")
 
 
 _REQUIRED = ("eval_set_id", "eval_cases")

@@ -213,6 +213,18 @@ def spellings(names: list[str]) -> set[str]:
     return {*names, *(to_camel(name) for name in names)}
 
 
+def ignored_key(document: Document, path: JsonPath, owner: str, hint: str) -> Problem:
+    """A warning for a key that means something elsewhere, or with another spelling, and is ignored here."""
+    message = f"`{path[-1]}` is not a key of {owner} and is ignored."
+    return document.warning("misspelt-key", message, path=path, key=True, hint=hint)
+
+
+def two_spellings(document: Document, path: JsonPath) -> Problem:
+    """A warning for a key in snake_case beside the one in camelCase, which pydantic, and so ADK, reads."""
+    message = f"`{path[-1]}` occurs in snake_case and in camelCase; only the latter is read."
+    return document.warning("duplicate-key", message, path=path, key=True, hint="Remove one of them.")
+
+
 def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], base: JsonPath) -> Problem:
     path, missing = _real_path(document.value, base, detail["loc"], detail["type"] == "missing")
     kind = detail["type"]
