@@ -41,6 +41,17 @@ def test_levels__only_their_numbers_fit_the_schema() -> None:
     assert [schema.is_valid(verdicts(word, "yes")) for word in ("3", "4", "0.5")] == [True, False, False]
 
 
+def test_finding__a_rubric_id_of_two_turns_has_the_text_of_each() -> None:
+    """A turn's rubrics apply to it alone, so another turn may use the id again."""
+    texts = ("it is short", "it is long")
+    turns = [turn(rubrics=[rubric("size", "FINAL_RESPONSE_QUALITY")]) for _ in texts]
+    for one, text in zip(turns, texts, strict=True):
+        (one.rubrics or [])[0].rubric_content.text_property = text
+    model = ScriptedModel(script=lambda _: verdicts("no"))
+    found = scored(judged(RUBRICS, model, samples=1), conversation(turns)).findings
+    assert [finding.expected for finding in found] == [f"size: {text}" for text in texts]
+
+
 def stubborn(*words: str | None) -> ScriptedModel:
     """Verdicts that leave something open, and nothing more when asked again."""
     replies = iter([verdicts(*words), {"verdicts": []}])

@@ -135,12 +135,12 @@ class RubricCriterion:
         # A conversation is judged once, with the rubrics of its last turn.
         judged = [len(turns) - 1] if self.name == TRAJECTORY else list(range(len(turns)))
         questions: list[Question] = []
-        properties: dict[str, str] = {}
+        properties: dict[int, dict[str, str]] = {}
         for turn in judged:
             rubrics = effective_rubrics(self.rubrics, conversation, turn, METRICS[self.name].rubric_type or "")
             if isinstance(rubrics, NotEvaluated):
                 return rubrics
-            properties |= {rubric.rubric_id: rubric.rubric_content.text_property or "" for rubric in rubrics}
+            properties[turn] = {each.rubric_id: each.rubric_content.text_property or "" for each in rubrics}
             questions.append(rubric_question(turn, rubrics, self._draft(conversation, turn), self.levels))
         panel = Panel(self.judge, self.options, self.name, conversation)
         try:
@@ -157,7 +157,7 @@ class RubricCriterion:
             threshold=self.threshold,
             turn_scores=scores,
             findings=[
-                self._finding(turns, turn, score, by_turn[turn], properties)
+                self._finding(turns, turn, score, by_turn[turn], properties[turn])
                 for turn, score in enumerate(scores)
                 if score is not None and score < self.threshold
             ],

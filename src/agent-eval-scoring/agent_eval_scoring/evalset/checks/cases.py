@@ -29,6 +29,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
     for index, case in file.cases.items():
         path: JsonPath = ("eval_cases", index)
         if case.eval_id in first:
+            # Only if there is a duplicate: it reads the positions of all cases.
             lines = lines or file.case_lines()
             yield file.error(
                 "duplicate-eval-id",
@@ -42,6 +43,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
             yield file.warning(
                 "invalid-value", "`eval_id` is empty, so that nothing can select the case.", (*path, "eval_id"), hint
             )
+        # Nothing would run, and what does not run can't fail.
         if case.conversation == []:
             yield file.error(
                 "empty-conversation",
@@ -65,6 +67,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
 def _recorded_keys(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
     """Keys of recordings, which ADK rejects in an eval file."""
     for number, turn in enumerate(case.conversation or ()):
+        # The model has them, since recordings are turns, too; ADK's has not, and rejects the file.
         for key in sorted(MEASURED & turn.model_fields_set):
             yield file.error(
                 "unknown-key",
@@ -79,6 +82,7 @@ def _nameless_calls(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[
     for number, turn in enumerate(case.conversation or ()):
         data = turn.intermediate_data
         for index, call in enumerate(data.tool_uses if isinstance(data, IntermediateData) else ()):
+            # A warning: ADK loads it. Its trajectory can't match then, whatever the agent does.
             if not call.name:
                 at = (*path, "conversation", number, "intermediate_data", "tool_uses", index)
                 message = "The expected call has no `name`, so no call of the agent can match it."
@@ -97,11 +101,14 @@ def _odd_messages(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Pr
     """Warnings about messages that are sent as they are, and that a model probably does not answer as intended."""
     for number, turn in enumerate(case.conversation or ()):
         at: JsonPath = (*path, "conversation", number, "user_content")
+        # The model would take the message for something that it has said itself.
         if (role := turn.user_content.role) not in {None, "", "user"}:
             message, hint = f"The user's message has the role `{role}`.", "Write `user`, or omit the role."
             yield file.warning("odd-message", message, (*at, "role"), hint)
         if not any(
-            part.text or part.model_dump(exclude={"text"}, exclude_none=True) for part in turn.user_content.iter_parts()
+            # Not only texts: a message may be a picture, or the answer to a long-running tool.
+            part.text or part.model_dump(exclude={"text"}, exclude_none=True)
+            for part in turn.user_content.iter_parts()
         ):
             hint = 'Write {"parts": [{"text": "..."}]}.'
             yield file.warning("odd-message", "The user's message is empty.", at, hint)
@@ -116,7 +123,9 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
         config: The config of the file.
     """
     known = [(METRICS.get(criterion.metric), criterion) for criterion in config.criteria]
+    # A function of the repository decides itself what it needs.
     declared = [(spec, each) for spec, each in known if spec is not None and each.metric not in config.custom_metrics]
+    # The defaults are named: nobody has written them, so a finding about them would have no place.
     where = "ADK's default criteria" if config.source is None else f"`{config.source}`"
     for index in indices:
         case = file.cases[index]
@@ -137,6 +146,7 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
             yield from islice(omitted_args(file, case.conversation, path, builtin), MAX_PROBLEMS)
             yield from _scenario_missing(file, case, path, specs, where)
         past = case.session_input.events if case.session_input is not None else []
+        # Turns of a history were not run here: only the one that follows is scored.
         if past and (over := [spec for spec in specs if spec.name in _OVER_THE_CONVERSATION]):
             yield file.warning(
                 "agents-cli-differs",
@@ -144,6 +154,7 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
                 path,
                 "Score what depends on the history with a function of `custom_metrics`, which sees it.",
             )
+        # ADK reads the key and compares it with nothing (Q15), so authors believe that it is checked.
         if case.expected_state and not any(spec.needs_state for spec in specs):
             yield file.warning(
                 "final-state-not-compared",
@@ -154,6 +165,7 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
         lacking = [criterion.name for criterion in config.criteria if is_idle(criterion, case)]
         for spec, criterion in builtin:
             if spec.needs_state:
+                # If nothing else scores the case, it would pass by default.
                 if len(lacking) == len(config.criteria):
                     yield file.error(
                         "needs-reference",
@@ -256,10 +268,12 @@ def _effective_rubrics(
     yield from _without_weight(file, path, spec, criterion, [rubrics for _, rubrics in scopes])
     shared = bool(configured) or any(rubric.type == spec.rubric_type for rubric in case.rubrics or ())
     bare = [scope for scope, rubrics in scopes[1:] if not any(rubric.type == spec.rubric_type for rubric in rubrics)]
+    # It judges the whole conversation once, after its last turn, and reads that turn's rubrics.
     only_last = spec.name == "rubric_based_multi_turn_trajectory_quality_v1"
     if only_last and scopes[-1][0] not in bare:
         bare = []
     other = [(scope, number, rubric) for scope, rubrics in scopes for number, rubric in enumerate(rubrics)]
+    # Some have the right type, so a missing one is no mistake in the `type` of another.
     if any(rubric.type == spec.rubric_type for _, _, rubric in other):
         other = []
     if not shared and (bare or case.conversation_scenario is not None) and other:
@@ -290,6 +304,7 @@ def _without_weight(
     weights = criterion.options.get("rubric_weights", {})
     own = [rubric for rubrics in scopes for rubric in rubrics if rubric.type == spec.rubric_type]
     rubrics = [*criterion.options.get("rubrics", ()), *own]
+    # A weighted mean of weights that are all 0 is no number.
     if rubrics and not any(weights.get(rubric.rubric_id, 1.0) for rubric in rubrics):
         yield file.error(
             "zero-rubric-weights",
@@ -319,6 +334,7 @@ def _rubric_ids(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Prob
     yield from _taken(file, case.rubrics or (), path, taken, "case")
     for number, turn in enumerate(case.conversation or ()):
         if turn.rubrics:
+            # A copy: the rubrics of one turn don't apply to the next.
             yield from _taken(file, turn.rubrics, (*path, "conversation", number), dict(taken), "turn")
 
 
@@ -340,6 +356,7 @@ def _taken(
 
 
 def _odd_parts(file: EvalFile) -> Iterator[Problem]:
+    # A conversion has texts only, and its parts have no place in the file.
     if file.converted is not None:
         return
     for place, case in file.cases.items():

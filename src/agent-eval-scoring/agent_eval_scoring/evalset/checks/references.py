@@ -33,6 +33,7 @@ def turns_without_references(
         builtin: The built-in criteria of the case.
         where: Where the criteria are configured, for messages.
     """
+    # One turn with them is enough: the criterion leaves the others out.
     if any(spec.name == _INTERMEDIATE for spec, _ in builtin) and not any(map(intermediate_responses, turns)):
         yield file.error(
             "needs-reference",
@@ -49,6 +50,7 @@ def turns_without_references(
     without = [number for number, turn in enumerate(turns) if not text_of(turn.final_response)]
     names = " and ".join(f"`{spec.name}`" for spec in needing)
     compare = f"{names} ({where}) {'compares' if len(needing) == 1 else 'compare'}"
+    # An error only if no turn has one: then no run could pass, whatever the agent answers.
     if len(without) == len(turns):
         yield file.error(
             "needs-reference",
@@ -102,6 +104,7 @@ def omitted_args(
     names = " and ".join(f"`{metric}`" for metric in permissive)
     accept = "accepts" if len(permissive) == 1 else "accept"
     for number, turn in enumerate(turns):
+        # Omitted `args` are not `{}` (Q14).
         calls = [call for call in tool_calls(turn.intermediate_data) if call.args is None]
         if not calls:
             continue
@@ -114,6 +117,7 @@ def omitted_args(
 def _allows_any_args(criterion: CriterionConfig) -> bool:
     if criterion.metric == "tool_trajectory_partial":
         return True
+    # With `ignore_args` the author has said that arguments don't count.
     return criterion.options.get("args_match") == "subset" and not criterion.options.get("ignore_args")
 
 
@@ -139,6 +143,7 @@ def criteria_of(config: EvalConfig, case: EvalCase) -> list[CriterionConfig]:
     judging = [criterion for criterion in config.criteria if not is_idle(criterion, case)]
     if case.dataset_case is None:
         return judging
+    # agents-cli scores each case with what it has; if that is nothing, a finding has to say so.
     return [criterion for criterion in judging if not _lacks_reference(criterion, case)] or judging
 
 
@@ -148,6 +153,7 @@ def _lacks_reference(criterion: CriterionConfig, case: EvalCase) -> bool:
         return False
     if case.conversation is None:
         return True
+    # A dataset's case has one turn to run.
     turn = case.conversation[0]
     return turn.intermediate_data is None if not spec.needs_final_response else not text_of(turn.final_response)
 
@@ -162,7 +168,9 @@ def add_rubrics(file: EvalFile, criteria: Sequence[CriterionConfig]) -> Iterator
             spec = METRICS.get(criterion.metric)
             if GROUP_KEY not in criterion.options or spec is None or not groups:
                 continue
+            # With one group there is nothing to choose.
             key = criterion.options[GROUP_KEY] or (next(iter(groups)) if len(groups) == 1 else "")
+            # Both would have the rubrics of both, since a case's rubrics are found by the type of the metric alone.
             if taken.setdefault(criterion.metric, key) != key:
                 message = f"`{criterion.name}` needs the group of the others that `{criterion.metric}` scores."
                 yield file.error("metric-unsupported", message, ("eval_cases", index), "Select one group for all.")
@@ -173,6 +181,7 @@ def add_rubrics(file: EvalFile, criteria: Sequence[CriterionConfig]) -> Iterator
                 yield file.error("no-rubrics", message, ("eval_cases", index), hint)
             else:
                 rubrics = [_rubric(number, rubric, spec) for number, rubric in enumerate(groups[key].rubrics or ())]
+                # Several criteria may select one group.
                 case.rubrics = [*(case.rubrics or ()), *(each for each in rubrics if each not in (case.rubrics or ()))]
 
 
@@ -203,6 +212,7 @@ def by_config(files: Sequence[LoadedFile]) -> dict[str, list[LoadedFile]]:
     """The files of each config."""
     groups: dict[str, list[LoadedFile]] = {}
     for file in files:
+        # ADK's defaults have no weights and no rules.
         if file.config.source is not None:
             groups.setdefault(file.config.source, []).append(file)
     return groups

@@ -27,6 +27,8 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 def applies(tool: str, name: str | None, at: int) -> bool:
     """Whether the rules of a tool are about the expected call `at` (1-based) of a turn."""
+    # `search#2` is the second expected call of a turn, whatever tools come before it: an agent's calls have no fixed
+    # places.
     pattern, _, place = tool.partition("#")
     return fnmatchcase(name or "", pattern) and place in ("", str(at))
 
@@ -39,6 +41,7 @@ def specificity(tool: str, path: str) -> tuple[bool, bool, int, str, bool, int, 
         path: The argument's path.
     """
     name, _, place = tool.partition("#")
+    # Longer names are more specific; the names themselves only make the order independent of the file's.
     return (not place, _is_glob(name), -len(name), name, _is_glob(path), -len(path), path)
 
 
@@ -54,12 +57,15 @@ def paths(args: Any, path: str = "") -> Iterator[str]:
             yield inner
             yield from paths(value, inner)
     elif isinstance(args, list):
+        # Without an index in the path: a rule for `items.price` is about each item.
         for item in args:
             yield from paths(item, path)
 
 
 def with_defaults(rules: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The rules of a criterion and the defaults; of both for the same tool and argument, that of the criterion."""
+    # Merged by argument, not by tool: a criterion that rules on one argument keeps agent-eval.toml's rules for the
+    # others.
     return {tool: {**defaults.get(tool, {}), **rules.get(tool, {})} for tool in {**defaults, **rules}}
 
 
@@ -74,6 +80,7 @@ def period(value: str) -> timedelta:
     Raises:
         ValueError: It is none.
     """
+    # Six digits at most: timedelta raises OverflowError for more than 999,999,999 days.
     match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)\s?([smhdw])", value, re.ASCII)
     if match is None:
         raise ValueError(f"`date_within` must be a number with a unit, e.g. `30m`, `2h` or `1d`, not {value!r}")
@@ -84,6 +91,7 @@ def _tolerance(value: Any) -> None:
     try:
         share = relative(value)
         number = share if share is not None else value
+        # `true` is an int in Python, and would be a tolerance of 1.
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < math.inf:
             raise ValueError
     except ValueError:
@@ -92,6 +100,7 @@ def _tolerance(value: Any) -> None:
 
 def _pattern(value: Any) -> None:
     try:
+        # A value that is no text fails as "(" does, so that both are the one error "no regular expression".
         bounded(value if isinstance(value, str) else "(", whole=True)
     except ValueError as error:
         raise ValueError(f"`pattern` {value!r} {error}") from None
@@ -124,6 +133,7 @@ def check_rules(value: Any) -> dict[str, Any]:
     Raises:
         ValueError: They are none. The message is a clause that names the argument.
     """
+    # Short for all arguments of a tool; `*` is what `applies` and the explanations know.
     if value == "ignore":
         return {"*": "ignore"}
     if not isinstance(value, Mapping) or not value:
@@ -139,6 +149,7 @@ def check_rules(value: Any) -> dict[str, Any]:
 def _check(rule: Any) -> None:
     if isinstance(rule, str) and rule in WORDS:
         return
+    # One key: of `{"tolerance": 1, "pattern": "x"}` nobody could say which of them has to hold.
     if isinstance(rule, Mapping) and len(rule) == 1 and (key := next(iter(rule))) in _KEYS:
         _KEYS[key](rule[key])
         return
@@ -167,10 +178,12 @@ def _by_tool(value: Any) -> dict[str, dict[str, Any]]:
         try:
             rules[tool] = check_rules(of_tool)
         except ValueError as error:
+            # The tool was left out: `{"city": "ignore_case"}` is what `[[tool]]` of agent-eval.toml has below its name.
             if _is_rule(of_tool):
                 written = json.dumps({tool: of_tool})
                 around = f'maps tools to the rules of their arguments: write {{"TOOL": {shorten(written, 80)}}}'
                 raise RuleError(f"{around}, with the tool that has `{tool}`", tool) from None
+            # The path leads the finding to the line of the argument and not only of the criterion.
             raise RuleError(f"`{tool}` {error}", tool, *getattr(error, "path", ())) from None
     return rules
 
@@ -186,12 +199,15 @@ def _check_tool_rule(rule: Any) -> dict[str, Any]:
         [(kind, value)] = rule.items()
     names = isinstance(value, list) and all(_is_name(name) for name in value)
     if kind in ("before", "success_before"):
+        # A tool before itself could never hold.
         fits = names and len(value) == 2 and value[0] != value[1]
     elif kind == "at_most":
         limits = list(value.values()) if isinstance(value, Mapping) else []
+        # Not isinstance: `{"at_most": {"a": true}}` is no number. 0 is `never`.
         fits = len(limits) == 1 and type(limits[0]) is int and limits[0] >= 1 and _is_name(next(iter(value)))
     else:
         fits = (kind == "some_of" and names and bool(value)) or (kind in ("never", "succeeds") and _is_name(value))
+    # Conditions in one object look like "and"; as separate rules each has its own line in the report when it breaks.
     if isinstance(rule, Mapping) and len(rule) > 1 and all(key in _TOOL_RULES for key in rule):
         parts = shorten(", ".join(json.dumps({key: part}) for key, part in rule.items()), 200)
         raise ValueError(f"has {len(rule)} conditions, and a rule has one: write {parts}")

@@ -75,6 +75,7 @@ class MetricSpec:
 
     def __post_init__(self) -> None:
         """Checks that exactly the metrics that can be configured have options."""
+        # CRITERION_MODELS would lack it, and its config would be read as a threshold whose other fields do nothing.
         if (self.options is None) is not (self.family is Family.INFORMATIONAL):
             raise ValueError(f"the metric {self.name!r} must {'not ' if self.options else ''}declare options")
 
@@ -151,6 +152,7 @@ METRICS: dict[str, MetricSpec] = {
             source="agent-eval",
             needs_tool_calls=True,
         ),
+        # 1 to 5 is the scale of Vertex AI's coherence: a threshold of 0.8 would let every answer pass.
         MetricSpec(
             "response_evaluation_score", Family.JUDGE, ServiceBackedCriterion, low=1.0, high=5.0, needs_reference=True
         ),
@@ -189,9 +191,11 @@ METRICS: dict[str, MetricSpec] = {
         MetricSpec("multi_turn_task_success_v1", Family.JUDGE, ServiceBackedCriterion),
         MetricSpec("multi_turn_trajectory_quality_v1", Family.JUDGE, ServiceBackedCriterion, needs_tool_calls=True),
         MetricSpec("multi_turn_tool_use_quality_v1", Family.JUDGE, ServiceBackedCriterion, needs_tool_calls=True),
+        # The repository's prompt decides the scale, so that no threshold is out of range.
         MetricSpec(
             "judge_prompt", Family.JUDGE, JudgePromptCriterion, low=-math.inf, high=math.inf, source="agent-eval"
         ),
+        # google-adk's efficiency metrics: they measure, and a threshold for them is an error of the config.
         MetricSpec("tool_call_count_v1", Family.INFORMATIONAL, high=math.inf, needs_tool_calls=True),
         MetricSpec("inference_call_count_v1", Family.INFORMATIONAL, high=math.inf, needs_tool_calls=True),
         MetricSpec("token_usage_v1", Family.INFORMATIONAL, high=math.inf),
@@ -244,6 +248,7 @@ class LlmBackedUserSimulatorConfig(BaseModel):
         default_factory=lambda: {"thinking_config": {"thinking_budget": SIMULATOR_THINKING}}
     )
     """Fields of google-genai's GenerateContentConfig."""
+    # Not bounded here: ADK takes any number, and what ends a conversation before it begins is `scenario-without-turns`.
     max_allowed_invocations: int = 20
     """Maximum number of turns, including the starting prompt; -1: no limit."""
     custom_instructions: str | None = None
@@ -255,6 +260,7 @@ class LlmBackedUserSimulatorConfig(BaseModel):
 class LlmAudioUserSimulatorConfig(LlmBackedUserSimulatorConfig):
     """Options of a simulated user that speaks."""
 
+    # Refused (parse/scenarios.py), but read, so that the finding is that it speaks and not an unknown key.
     type: Literal["llm_audio"]  # type: ignore[assignment]
     audio_model: str = "cloud_tts"
     audio_model_configuration: dict[str, Any] = Field(default_factory=dict)
@@ -264,6 +270,7 @@ class LlmAudioUserSimulatorConfig(LlmBackedUserSimulatorConfig):
 def _simulator_type(value: Any) -> str | None:
     """The tag of a simulator config; a missing one means `llm_backed`, as in ADK."""
     if isinstance(value, dict):
+        # None of what is no text: pydantic then reports `union_tag_not_found`, for which shape.py has words.
         tag = value.get("type")
         return "llm_backed" if tag is None else tag if isinstance(tag, str) else None
     return "llm_backed"
@@ -290,6 +297,7 @@ class ConfigFile(BaseModel):
 
     model_config = _IGNORE_UNKNOWN
 
+    # Any value: each criterion is read on its own, so that one mistake does not hide those of the others.
     criteria: dict[str, Any] = Field(default_factory=dict)
     """A threshold, or an object with a `threshold`, by metric name."""
     custom_metrics: dict[str, CustomMetricConfig] | None = None
@@ -303,6 +311,7 @@ GROUP = "agent_eval.criteria"
 
 def is_packaged(metric: str) -> bool:
     """Whether an installed package has an entry point with this name."""
+    # Imported here: only a name that is not built in needs it.
     from importlib.metadata import entry_points
 
     return bool(entry_points(group=GROUP, name=metric))

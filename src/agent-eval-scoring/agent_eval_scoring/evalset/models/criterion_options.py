@@ -35,6 +35,8 @@ def parse_match_type(value: Any) -> MatchType:
         name = value.strip().upper().replace("-", "_").replace(" ", "_")
         if name in MatchType.__members__:
             return MatchType[name]
+    # ADK's enum is numbered, and pydantic takes 1.0 and true for 1 there: such files run, so they must mean the same
+    # here.
     elif isinstance(value, int | float) and value in (0, 1, 2):
         return MatchType(value)
     raise ValueError(f"must be EXACT, IN_ORDER or ANY_ORDER, not {value!r}")
@@ -47,6 +49,8 @@ _MATCH_TYPE_SCHEMA = {
             "type": "string",
             "pattern": r"^\s*([eE][xX][aA][cC][tT]|([iI][nN]|[aA][nN][yY])[-_ ][oO][rR][dD][eE][rR])\s*$",
         },
+        # JSON Schema tells `true` from 1, Python does not: without these two an editor would mark what the gate
+        # accepts.
         {"type": "boolean", "const": True},
         {"type": "boolean", "const": False},
     ]
@@ -73,6 +77,7 @@ def parse_algorithm(value: Any) -> SimilarityAlgorithm:
         ValueError: For anything else.
     """
     if isinstance(value, str):
+        # adk-rust calls it `rouge_l`; its configs should not need another spelling.
         plain = re.sub(r"(?<=^rouge)[_-]", "", value.lower())
         for algorithm in SimilarityAlgorithm:
             if plain == algorithm.lower():
@@ -106,8 +111,10 @@ class JudgeModelOptions(WireModel):
     judge_model: str = DEFAULT_JUDGE
     judge_model_config: dict[str, Any] | None = None
     """Generation settings for the judge, e.g. `temperature`."""
+    # ADK's default: with fewer votes, close cases would be decided otherwise than by `adk eval`.
     num_samples: int = Field(default=5, ge=1)
     """Number of votes on each turn."""
+    # Read and unused: one limit for the whole run (`concurrency`) replaces ADK's limit for each metric.
     parallelism_limit: int = Field(default=1, ge=1)
     """Number of concurrent votes."""
 
@@ -117,6 +124,7 @@ class BaseCriterion(WireModel):
 
     model_config = KEEP_UNKNOWN
 
+    # Without default: a criterion that forgot it would pass everything.
     threshold: float
     """The minimum score that passes."""
     include_intermediate_responses_in_final: bool = False
@@ -232,6 +240,7 @@ class RubricsBasedCriterion(LlmAsAJudgeCriterion):
     """Rubrics for every case; cases and turns may add others."""
     rubric_weights: dict[str, Weight] = Field(default_factory=dict)
     """Weight by rubric id. Default: 1; 0: judged, but without effect on the score. Not in ADK."""
+    # Checked in parse/criteria.py, whose messages can show how levels are written.
     rubric_levels: dict[str, list[RubricLevel]] = Field(default_factory=dict)
     """Levels by rubric id, the lowest first: 2 to 7, with rising scores from 0 to 1. Others: yes or no. Not in ADK."""
 
@@ -258,6 +267,7 @@ PROMPT_VALUES = ("prompt", "response", "reference", "agent_data", "context")
 
 def _template(value: str) -> str:
     if "{response}" not in value and "{agent_data}" not in value:
+        # A misspelt placeholder is the likely reason, e.g. `{answer}`, so the message quotes the first one.
         others = [name for name in re.findall(r"\{(\w+)\}", value) if name not in PROMPT_VALUES]
         has = f", and has {{{others[0]}}}" if others else ""
         raise ValueError(f"must contain {{response}} or {{agent_data}}{has}: the judge would not see the answer")
@@ -265,6 +275,7 @@ def _template(value: str) -> str:
 
 
 def _rising(value: list[float]) -> list[float]:
+    # `[5, 1]` would refuse every vote as outside of the scale, and the case would never have a score.
     if value[0] >= value[1]:
         raise ValueError("must begin with the lowest score, e.g. [1, 5]")
     return value
@@ -277,6 +288,7 @@ class JudgePromptCriterion(LlmAsAJudgeCriterion):
     """The task, with `{response}` or `{agent_data}`, and at will `{prompt}`, `{reference}`, `{context}`."""
     system_instruction: str = ""
     """Put before the task."""
+    # Null is "any number": agents-cli has prompts without a scale.
     scale: Annotated[list[float], Field(min_length=2, max_length=2), AfterValidator(_rising)] | None = None
     """The lowest and the highest score that counts; a vote outside is none. Default: any number."""
     direction: Literal["higher", "lower"] = "higher"
@@ -286,5 +298,6 @@ class JudgePromptCriterion(LlmAsAJudgeCriterion):
 class ServiceBackedCriterion(LlmAsAJudgeCriterion):
     """Judged by a judge model, or by Vertex AI's evaluation service as in ADK."""
 
+    # The judge is the default, so that a gate needs no Google Cloud project; ADK has Vertex AI only.
     backend: Literal["judge", "vertex"] = "judge"
     """`judge` or `vertex`. Not in ADK, which always uses Vertex AI."""

@@ -100,6 +100,8 @@ def parse_config(
     problems += _ignored_live_mode(document)
     criteria, criteria_problems = read_criteria(document, skip)
     for name, metric in ((parsed and parsed.custom_metrics) or {}).items():
+        # ADK splits the name at its last point: without a module, its import fails when the metric is scored, after the
+        # agent ran.
         if parsed is not None and name in parsed.criteria and "." not in metric.code_config.name.strip("."):
             place: JsonPath = ("custom_metrics", name, "code_config", "name")
             message, hint = "`name` must name the module, too.", 'E.g. "evals.metrics.polite".'
@@ -156,7 +158,9 @@ class ConfigFinder:
     def for_dataset(self, path: Path) -> EvalConfig | None:
         """The config of a dataset of agents-cli; None if it has an error. ADK's default criteria don't apply."""
         override = self.override
+        # `config` may name a file of either kind: agents-cli's says which metrics, ADK's only their thresholds.
         given = override if override is not None and is_dataset_config(override) else self._nearest_of_dataset(path)
+        # Where agents-cli looks for a config: beside `datasets/`, not in it.
         folder = path.parent.parent if path.parent.name == FOLDER[-1] else path.parent
         beside = path if given is None or path.is_relative_to(given.parent) else given
         limits = override if override not in {None, given} else self._find(beside.parent, True)
@@ -188,12 +192,14 @@ class ConfigFinder:
     def _nearest_of_dataset(self, path: Path) -> Path | None:
         """The config above a dataset; for one elsewhere, e.g. traces, that of the project, as agents-cli finds it."""
         folders = [folder for folder in path.parents if folder.is_relative_to(self.root)] or [path.parent]
+        # After all folders above: a config nearer to the dataset has precedence over one at its usual place.
         folders += [folder / place for folder in folders for place in ("tests/eval", "eval")]
         configs = (folder / name for folder in folders for name in DATASET_CONFIGS)
         return next((path for path in configs if path.is_file() and is_dataset_config(path)), None)
 
     def _load_dataset_config(self, given: Path | None, limits: Path | None) -> tuple[EvalConfig | None, list[Problem]]:
         own, problems = (None, []) if limits is None else read_document(limits, name_of(limits, self.root))
+        # A test_config.json alone may name agents-cli's metrics with their thresholds.
         metrics: DatasetMetrics | None = DatasetMetrics.none(self.root)
         if given is not None:
             metrics, found = read_dataset_config(given, self.root)
@@ -202,6 +208,7 @@ class ConfigFinder:
             return None, problems
         base: EvalConfig | None = None
         if own is not None:
+            # Names of agents-cli's metrics would be unknown metrics of ADK.
             base, problems = parse_config(own, problems, metrics.names(criteria_in(own)))
             if base is None:
                 return None, problems
@@ -211,6 +218,7 @@ class ConfigFinder:
     def _load(self, path: Path) -> tuple[EvalConfig | None, list[Problem]]:
         if path.is_symlink() and not path.exists():
             return None, [dangling_link(path, self.root)]
+        # Of a file that is named, "not found" is a mistake in the settings; others were found by a search.
         if path == self.override and not path.exists():
             message = f"`config` names `{name_of(path, self.root)}`, which does not exist."
             hint = "Set the path of a test_config.json. By default, the nearest one applies."
@@ -223,6 +231,7 @@ class ConfigFinder:
         if (directory, filtered) not in self._nearest:
             # Includes broken links, so that the defaults don't apply instead.
             found = [directory / name for name in CONFIG_NAMES if os.path.lexists(directory / name)]
+            # Both tools have an eval_config.json; agents-cli's has a list `metrics_to_run` and no `criteria`.
             found = [path for path in found if path.name not in DATASET_CONFIGS or not is_dataset_config(path)]
             excluded = [path for path in found if filtered and self.exclude.match(name_of(path, self.root))]
             others = {path: why_not_read(path, name_of(path, self.root), excluded=path in excluded) for path in found}
@@ -234,6 +243,7 @@ class ConfigFinder:
                 self.problems += _misnamed(directory, self.root)
             elif configs:
                 self.problems += self._not_applied(configs[0])
+            # Never above the root: another checkout's or the home directory's config must not decide.
             inside = directory != self.root and directory.is_relative_to(self.root)
             above = self._find(directory.parent, filtered) if inside and not configs else None
             self._nearest[directory, filtered] = configs[0] if configs else above
@@ -252,6 +262,7 @@ class ConfigFinder:
 
     def _not_applied(self, config: Path) -> Iterator[Problem]:
         """A notice for configs beside one, as people have them for `adk eval --config_file_path`."""
+        # Any name that says config: people have `safety_config.json` and the like for `adk eval --config_file_path`.
         others = sorted(path for path in config.parent.glob("*config*.json") if path.name not in CONFIG_NAMES)
         names = [
             f"`{path.name}`"
@@ -286,6 +297,7 @@ def _misnamed(directory: Path, root: Path) -> Iterator[Problem]:
         return  # Discovery warns of it.
     for name in names:
         is_yaml = name.endswith((".yaml", ".yml"))
+        # agents-cli's own config is YAML and right where it is.
         if is_yaml and any(
             os.path.lexists(folder / other) for folder in _upwards(directory, root) for other in _OF_AGENTS_CLI
         ):
@@ -303,6 +315,7 @@ def _misnamed(directory: Path, root: Path) -> Iterator[Problem]:
             criteria = ", ".join(limits) or '"response_match_score": 0.8'
             target = name_of(directory / CONFIG_NAMES[0], root)
             hint = f'Write `{target}` instead: {{"criteria": {{{criteria}}}}}.'
+        # Other tools have files of such names, too: the name alone says little.
         elif '"criteria"' in text:
             message = "The file has criteria but is not read, because of its name."
             hint = f"Rename it to `{CONFIG_NAMES[0]}`, or set `config` to its path."

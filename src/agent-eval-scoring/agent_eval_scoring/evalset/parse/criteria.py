@@ -38,6 +38,7 @@ def criterion(metric: str, model: BaseCriterion) -> CriterionConfig:
     more: dict[str, Any] = {}
     if metric == "judge_prompt":
         more["direction"] = options.pop("direction")
+    # Unknown fields first: a criterion of a package reads its own, and none may replace a field that was checked.
     options = {**(model.model_extra or {}), **options}
     return CriterionConfig(metric=metric, threshold=model.threshold, options=options, **more)
 
@@ -53,6 +54,8 @@ def read_criteria(document: Document, skip: Collection[str] = ()) -> tuple[list[
     if not isinstance(criteria, dict):
         return [], []  # ConfigFile reports this.
     if not criteria:
+        # An error, although ADK applies its defaults then: an empty list was written for a reason, and nothing would be
+        # gated.
         hint = 'Add some, e.g. "criteria": {"tool_trajectory_avg_score": 1.0}. If the file is another tool\'s, '
         hint += "`exclude` leaves it out, and `config` names yours."
         place, near = "criteria", [key for key in document.value if key != "criteria" and near_miss(key, ["criteria"])]
@@ -75,6 +78,7 @@ def read_criteria(document: Document, skip: Collection[str] = ()) -> tuple[list[
     configs: list[CriterionConfig] = []
     problems: list[Problem] = []
     for metric, value in criteria.items():
+        # Each unknown name takes a search among all names, and nobody reads the findings of 10,000.
         if len(problems) > MAX_PROBLEMS and has_error(problems):
             break
         if metric in skip:
@@ -112,11 +116,14 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
     """The problem of a metric's name, or None."""
     spec = METRICS.get(metric)
     if metric in custom:
+        # Its scores would be mistaken for those of ADK's metric, here and on the base branch.
         return None if spec is None else _name_taken(document, metric, ("custom_metrics", metric))
+    # Only now, since it reads the metadata of every installed package.
     if spec is None and is_packaged(metric):
         return None
     if spec is None:
         hint = hint_for_metric(metric, CRITERION_MODELS)
+        # A name that resembles nothing is one of their own rather than a mistake.
         if not nearby(metric, CRITERION_MODELS) and metric not in _ELSEWHERE:
             hint += " For a metric that Python registers with ADK, name its function under `custom_metrics`."
         return document.error("unknown-metric", f"There is no metric `{metric}`.", path=path, key=True, hint=hint)
@@ -160,6 +167,7 @@ def hint_for_metric(metric: str, names: Iterable[str]) -> str:
         metric: What was written.
         names: The names that are allowed here.
     """
+    # One name that is sure is worth more than three that are possible.
     if metric not in _ELSEWHERE and (sure := nearby(metric, names, 1, _SURE)):
         return f"Did you mean `{sure[0]}`?"
     close = nearby(metric, names)
@@ -170,6 +178,7 @@ def hint_for_metric(metric: str, names: Iterable[str]) -> str:
     else:
         known = [*names]
         guess = f"Known metrics: {listed([f'`{name}`' for name in known], 8)}."
+    # DeepEval's classes (`AnswerRelevancyMetric`): by letters they resemble ours, which score something else.
     if metric.endswith("Metric") or metric == "GEval":
         return f"DeepEval's metrics have names of their own here: {docs_page('custom-metrics')}#deepevals-metrics."
     if ours is not None:
@@ -211,6 +220,7 @@ def _read(
         except ValidationError as error:
             return None, shape_problems(document, error, model_type, path)
     try:
+        # Lax, as ADK's own model: "0.8" is a number.
         threshold = _THRESHOLD.validate_python(value)
     except ValidationError:
         problem = document.error(
@@ -223,6 +233,7 @@ def _read(
     try:
         return model_type.model_validate({"threshold": threshold}), []
     except ValidationError as error:
+        # The number form of a criterion with a required field, e.g. `tool_name`: only the object form can have it.
         fields = [to_snake(str(detail["loc"][-1])) for detail in error.errors(include_url=False)]
         example = ", ".join(f'"{name}": ...' for name in fields)
         problem = document.error(
@@ -248,6 +259,7 @@ def _threshold_problems(
     if math.isfinite(threshold) and low <= threshold <= high:
         return
     span = f" Scores of `{metric}` go from {low:g} to {high:g}." if spec is not None else ""
+    # From 10: 1 to 5 are rather meant for a metric with that scale than as percent.
     is_percent = (low, high) == (0, 1) and 10 <= threshold <= 100
     percent = f" Write {threshold / 100:g} for {threshold:g}%." if is_percent else ""
     yield document.error(
@@ -263,6 +275,7 @@ def _threshold_problems(
 def _field_problems(document: Document, model: BaseCriterion, metric: str, path: JsonPath) -> Iterator[Problem]:
     """Problems of unknown fields, which ADK accepts and ignores."""
     fields = keys_of(type(model))
+    # `$comment` and `_note` are how people write comments into JSON.
     unknown = [key for key in model.model_extra or {} if key not in fields and not key.startswith(("$", "_"))]
     if len(unknown) > MAX_PROBLEMS:
         message = f"{len(unknown):,} fields are not fields of `{metric}`."
@@ -273,25 +286,29 @@ def _field_problems(document: Document, model: BaseCriterion, metric: str, path:
     for key in unknown[:MAX_PROBLEMS]:
         close = near_miss(key, fields)
         name = to_snake(key)
-        report, code, message = document.error, "misspelt-criterion-field", f"`{key}` is not a field of `{metric}`."
+        place: dict[str, Any] = {"path": (*path, key), "key": True}
+        # An error, where ADK ignores it: the author believes that the metric is stricter or laxer than it is.
         if (metric, name) in _LOOSENING or name in _FOREIGN_FIELDS:
             owner = next((other for other, model in CRITERION_MODELS.items() if name in model.model_fields), None)
             where = f"{docs_page('criteria')} has the fields of each metric" if owner is None else f"`{owner}` has it"
-            code, message = "foreign-criterion-field", f"`{metric}` has no field `{key}` and would ignore it."
-            hint = f"Remove it: {where}."
+            message = f"`{metric}` has no field `{key}` and would ignore it."
+            yield document.error("foreign-criterion-field", message, **place, hint=f"Remove it: {where}.")
         elif name in JudgeModelOptions.model_fields and "judge_model_options" in fields:
             # ADK would ask its default judge instead.
             message = f"`{key}` is not a field of `{metric}` itself."
             hint = f'It belongs into `judge_model_options`: {{"{key}": ...}}.'
+            yield document.error("misspelt-criterion-field", message, **place, hint=hint)
+        # An error, too: the default would apply instead of what the author has written.
         elif close is not None:
-            hint = f"Did you mean `{close}`?"
+            message = f"`{key}` is not a field of `{metric}`."
+            yield document.error("misspelt-criterion-field", message, **place, hint=f"Did you mean `{close}`?")
         else:
+            # Only a warning for the rest: a config may be for a newer version of ADK, which has the field.
             owners = [name for name, other in CRITERION_MODELS.items() if near_miss(key, keys_of(other)) is not None]
             where = f"; it belongs to `{owners[0]}`" if owners else ""
-            report, code = document.warning, "unknown-criterion-field"
             message = f"`{key}` is not a field of `{metric}`{where}. It is ignored."
             hint = f"Fields: {', '.join(f'`{name}`' for name in fields)}."
-        yield report(code, message, path=(*path, key), key=True, hint=hint)
+            yield document.warning("unknown-criterion-field", message, **place, hint=hint)
 
 
 _FOREIGN_FIELDS = frozenset(
@@ -319,6 +336,7 @@ def _rubric_problems(document: Document, model: BaseCriterion, path: JsonPath) -
             message, hint = EMPTY_RUBRIC
             at = (*path, "rubrics", index)
             yield document.warning("invalid-value", message.format(rubric.rubric_id), path=at, hint=hint)
+        # ADK ends the whole evaluation for it (Q16). One finding for each id, whatever the number of its copies.
         seen[rubric.rubric_id] += 1
         if seen[rubric.rubric_id] == 2:
             yield document.error(
@@ -350,10 +368,12 @@ def _bad_levels(document: Document, model: BaseCriterion, path: JsonPath) -> Ite
 def _why_bad(scores: Sequence[float], texts: Sequence[str]) -> str | None:
     if not _FEWEST_LEVELS <= len(scores) <= _MOST_LEVELS:
         return f"there are {len(scores)}, and there must be {_FEWEST_LEVELS} to {_MOST_LEVELS}"
+    # Otherwise a rubric of levels would weigh less than one of yes or no, whose scores are 0 and 1.
     if (scores[0], scores[-1]) != (0, 1):
         return f"they go from {scores[0]:g} to {scores[-1]:g}, and must go from 0 to 1"
     if any(right <= left for left, right in pairwise(scores)):
         return "each score must be higher than the one before"
+    # The judge answers with a level's number, which it chooses by the text: of equal ones it would choose any.
     if not all(text.strip() for text in texts) or len({text.strip() for text in texts}) < len(texts):
         return "each level needs a text of its own"
     return None

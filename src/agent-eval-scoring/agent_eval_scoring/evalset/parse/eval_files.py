@@ -86,6 +86,7 @@ def read_eval_file(document: Document, *, session: LegacySession | None) -> tupl
     """
     value = document.value
     from_dataset = is_dataset(value)
+    # The order matters: a dataset of agents-cli has `eval_cases`, too, and ADK could read none of its cases.
     if isinstance(value, dict) and not from_dataset:
         return _read_current(document, value)
     if from_dataset or is_list_of_turns(value) or is_list_of_evals(value):
@@ -108,15 +109,19 @@ def read_eval_file(document: Document, *, session: LegacySession | None) -> tupl
 
 
 def _read_current(document: Document, value: dict[str, Any]) -> tuple[EvalFile | None, list[Problem]]:
+    # Results have `eval_set_id`, so they would be an eval set without its cases.
     if "eval_case_results" in value and "eval_cases" not in value:
         return None, [_not_an_eval_set(document, value)]
     if "eval_set_id" not in value and "eval_cases" not in value:
         camel_case = "evalSetId" in value or "evalCases" in value
+        # With a misspelt required key it is meant as an eval set: the finding about that key says more than "no eval
+        # set".
         if not camel_case and (_what_is(value) or not any(near_miss(key, list(_REQUIRED)) for key in value)):
             return None, [_not_an_eval_set(document, value)]
     problems = list(_camel_case(document, value))
     renamed = {problem.path for problem in problems}
     problems += _elsewhere(document, value, ())
+    # No aliases: ADK's model of the set itself has none, in contrast to those inside of it.
     problems += islice(_misspelt(document, value, (), keys_of(EvalSet), aliases=False), MAX_PROBLEMS)
     eval_set: EvalSet | None = None
     cases: dict[int, EvalCase] = {}
@@ -133,6 +138,7 @@ def _read_current(document: Document, value: dict[str, Any]) -> tuple[EvalFile |
                 if problem.code != "missing-field" or problem.path not in {None, *renamed}
             ]
         problems += set_problems
+        # So that mistakes in the content of valid cases are reported in the same run as the shape of others.
         cases = _valid_cases(value.get("eval_cases"))
     misspelt = (_ignored(document, case, ("eval_cases", index)) for index, case in cases.items())
     # Limited, because each of these warnings takes a search for similar names.
@@ -156,6 +162,7 @@ def _valid_cases(items: Any) -> dict[int, EvalCase]:
 
 def _camel_case(document: Document, value: dict[str, Any]) -> Iterator[Problem]:
     for camel, snake in (("evalSetId", "eval_set_id"), ("evalCases", "eval_cases")):
+        # With both, the one in snake_case is read, as in ADK, and the other one is an additional key.
         if camel in value and snake not in value:
             yield document.error(
                 "camel-case-eval-set",
@@ -184,6 +191,7 @@ def _elsewhere(document: Document, value: Mapping[str, Any], path: JsonPath) -> 
     """Warnings for ignored keys of other formats that would decide something."""
     owner = "an eval case" if path else "an eval set"
     for key in value:
+        # A warning: ADK ignores additional keys of sets and cases, and people keep notes in them.
         if hint := _ELSEWHERE.get(to_snake(key)):
             yield ignored_key(document, (*path, key), owner, hint)
 
@@ -196,6 +204,7 @@ def _ignored(document: Document, case: EvalCase, path: JsonPath) -> Iterator[Pro
     session = case.session_input
     for key in (session.model_extra or ()) if session is not None else ():
         in_case, close = to_snake(key) == "final_session_state", near_miss(key, keys_of(SessionInput))
+        # Those are names in other tools for the same thing, which are not similar enough to be found as misspelt.
         name = "state" if key in _STATES else close
         if in_case or name is not None:
             hint = "It belongs into the case, beside `session_input`." if in_case else f"Did you mean `{name}`?"
@@ -216,6 +225,7 @@ def _misspelt(
             yield ignored_key(document, (*path, key), owner, f"It belongs into `{OWNERS[key]}`.")
             continue
         close = near_miss(key, keys)
+        # A missing required key is reported as such, with the same advice to rename this one.
         if close is not None and (close in value or close not in _REQUIRED):
             yield ignored_key(document, (*path, key), owner, f"Rename it to `{close}`.")
 
@@ -237,6 +247,7 @@ def _what_is(value: Any) -> str | None:
         value: A JSON value that is not an eval set.
     """
     items = value if isinstance(value, list) else [value]
+    # A bound: what follows the first hundred is of the same kind, and recordings are long.
     objects = [item for item in items[:100] if isinstance(item, dict)]
     for is_kind, text in _KINDS:
         if any(is_kind(item) for item in objects):

@@ -148,9 +148,11 @@ def shape_problems(document: Document, error: ValidationError, model: type[BaseM
         model: The model of the value.
         base: The path of the value in the document.
     """
+    # Without the input: of a file of megabytes each error would carry its part of it.
     details = error.errors(include_url=False, include_context=True, include_input=False)
     problems = [_problem(document, detail, model, base) for detail in details[:MAX_PROBLEMS]]
     problems = without_renamed(problems)
+    # A list of OpenAI's messages has two unknown keys for each missing `user_content`: what is wrong is one thing.
     messages = {problem.path for problem in problems if "a message, not a turn" in (problem.hint or "")}
     problems = [
         problem
@@ -164,6 +166,7 @@ def shape_problems(document: Document, error: ValidationError, model: type[BaseM
 
 def without_renamed(problems: list[Problem]) -> list[Problem]:
     """The problems without those of unknown keys that another one says to rename: the mistake is one."""
+    # Pydantic reports a misspelt required key twice: as missing, and as unknown.
     renamed = {problem.path for problem in problems if (problem.hint or "").startswith("Rename `")}
     return [problem for problem in problems if "unknown" not in problem.code or problem.path not in renamed]
 
@@ -175,11 +178,13 @@ def _is_message(value: Any) -> bool:
 
 def did_you_mean(value: str, names: list[str]) -> str:
     """A hint with the names similar to a value, or with all names."""
+    # Known names before similar ones: `query` and `user_content` have no letters in common that would tell.
     renamed = _LEGACY_NAMES.get(value)
     if renamed in names:
         return f"This is the name in ADK's legacy format; write `{renamed}`."
     if other := next((name for name in names if value in _OTHER_NAMES.get(name, ())), None):
         return f"Write `{other}`."
+    # The words of a name first: by letters `plan` and `conversation_plan` are not similar enough.
     close = [name for name in names if _is_word_of(value, name)] or nearby(value, names)
     close = close or nearby(to_snake(value), names)
     if close:
@@ -189,11 +194,13 @@ def did_you_mean(value: str, names: list[str]) -> str:
 
 def _is_word_of(key: str, name: str) -> bool:
     """Whether a key is the first or last word of a name, e.g. `plan` of `conversation_plan`."""
+    # `name` would be a word of `tool_name`, `app_name` and `user_name` alike.
     return key != "name" and (name.startswith(f"{key}_") or name.endswith(f"_{key}"))
 
 
 def near_miss(key: str, names: list[str]) -> str | None:
     """The name that an unknown key most likely misspells, or None."""
+    # 0.75 for what is ignored otherwise: people have keys of their own, and a warning about each would be noise.
     close = nearby(to_snake(key), names, count=1, cutoff=0.75)
     return close[0] if close else None
 
@@ -228,6 +235,7 @@ def two_spellings(document: Document, path: JsonPath) -> Problem:
 def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], base: JsonPath) -> Problem:
     path, missing = _real_path(document.value, base, detail["loc"], detail["type"] == "missing")
     kind = detail["type"]
+    # An item of a pair is missing, which only `intermediate_responses` has: its entries are tuples in ADK.
     if isinstance(missing, int):
         message = f"Item {missing + 1} of `{_last_key(path)}` is missing."
         return document.error("missing-field", message, path=path, hint=_HINTS["intermediate_responses"])
@@ -239,10 +247,12 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
         return document.error("missing-field", message, path=at, key=key is not None, hint=hint)
     if kind == "extra_forbidden":
         owners = _models_at(model, path[len(base) : -1])
+        # Both forms of `intermediate_data` may own the key; which one was meant is not known.
         keys = list(dict.fromkeys(key for owner in owners for key in keys_of(owner)))
         key = str(path[-1])
         if key in keys:
             return _conflicting_key(document, path, key)
+        # They are keys of the model, since recordings have them, and would be a bad advice in an eval file.
         keys = [known for known in keys if known not in _RECORDED]
         message = f"`{key}` is not a key of {noun(owners[0])}."
         belongs = OWNERS.get(key) in keys
@@ -255,11 +265,14 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
     if kind in _EXPECTED:
         actual = _describe(_value_at(document.value, path))
         known = to_snake(_last_key(path)).split("[")[0]
+        # The key of a mapping, e.g. a metric's name, has the hint of what contains it.
         known = known if known in _HINTS or len(path) < 2 else f"{to_snake(str(path[-2]))}."
         hint = _HINTS.get(known, _EXAMPLES[_EXPECTED[kind]])
         if path and isinstance(path[-1], int):  # An item of the list.
+            # The hint is for the whole list, and one item of it is wrong.
             hint = re.sub(r"Write [^\[{]*\[(\{.+)\]\.", r"Write \1.", hint)
         return document.error("wrong-type", f"{label} must be {_EXPECTED[kind]}, not {actual}.", path=path, hint=hint)
+    # Validators of rules say which key inside of their value is wrong (RuleError).
     inner = getattr(detail.get("ctx", {}).get("error"), "path", ())
     value = _value_at(document.value, path)
     but = f", not {json.dumps(value)[:40]}" if kind in _SCALARS and not isinstance(value, list | dict) else ""
@@ -298,6 +311,7 @@ def _value_hint(detail: ErrorDetails, value: Any) -> str:
 def _conflicting_key(document: Document, path: JsonPath, key: str) -> Problem:
     """The problem of a valid key that conflicts with another key."""
     siblings = _value_at(document.value, path[:-1])
+    # Pydantic forbids the snake_case key when the camelCase one has filled the field.
     if key != to_camel(key) in siblings:
         message = f"`{key}` occurs in snake_case and in camelCase."
         return document.error("unknown-key", message, path=path, key=True, hint="Remove one of them.")
@@ -328,6 +342,7 @@ def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPa
 def _missing_hint(document: Document, path: JsonPath, missing: str, owner: type[BaseModel]) -> tuple[str, str | None]:
     """A hint, and the key that looks like the missing one; None if the field is to be added."""
     known = {*keys_of(owner)} - {missing}
+    # Keys that mean something already can't be the missing one in disguise.
     keys = [key for key in _value_at(document.value, path) if to_snake(key) not in known]
     if missing == "user_content" and _is_message(_value_at(document.value, path)):
         return f"This is a message, not a turn. {_TURN_HINT}", None
@@ -364,6 +379,7 @@ def _describe(value: Any) -> str:
     match value:
         case None:
             return "null"
+        # Before int, of which bool is a subclass.
         case bool():
             return "true" if value else "false"
         case int() | float():
@@ -398,6 +414,7 @@ def _real_path(
         if is_missing and number == len(loc):
             return tuple(path), to_snake(step) if isinstance(step, str) else step
         if isinstance(value, dict) and isinstance(step, str):
+            # A step that no spelling of a key has is the tag of a union, e.g. `data` of `intermediate_data`.
             spelling = next((name for name in (step, to_snake(step), to_camel(step)) if name in value), None)
             if spelling is not None:
                 path.append(spelling)
