@@ -60,6 +60,7 @@ class Listing:
         if name.endswith(".json"):
             (self.files if name.endswith(SUFFIXES) else self.other_json).append(name)
         folder = name.rpartition("/")[0]
+        # Ends at the first known one, whose parents are known, too: linear in the number of files.
         while folder not in self.folders:
             self.folders.add(folder)
             folder = folder.rpartition("/")[0]
@@ -77,6 +78,7 @@ def list_directory(directory: Path, *, skip: frozenset[Path] = frozenset()) -> L
         skip: Directories in which only tracked files are listed.
     """
     real = Path(os.path.realpath(directory))
+    # Without git, which refuses another user's checkout until `safe.directory` names it.
     top = next((folder for folder in (real, *real.parents) if (folder / ".git").exists()), None)
     listing = Listing()
     if top is None:
@@ -85,6 +87,7 @@ def list_directory(directory: Path, *, skip: frozenset[Path] = frozenset()) -> L
     try:
         _list_with_git(listing, directory, top, real.relative_to(top).as_posix(), skip)
     except (GitError, OSError) as error:
+        # A new one: what git had printed before it failed would be listed twice.
         listing = Listing(failure=str(error))
         _walk(listing, directory, skip)
     return listing
@@ -98,9 +101,11 @@ def _list_with_git(listing: Listing, directory: Path, top: Path, inside: str, sk
         OSError: The repository does not exist any more.
     """
     before = 0 if inside == "." else len(inside) + 1
+    # -z, since git quotes names that are not ASCII otherwise; -t shows what a sparse checkout leaves out (S).
     for line in git_lines(top, "ls-files", "-t", "-s", "-z", "--", inside):
         facts, _, path = line.partition("\t")
         tag, mode, name = facts[0], facts.split()[1], path[before:]
+        # Marked to be skipped, and there all the same after a manual change: then it is read.
         if tag == "S" and not os.path.lexists(directory / name):
             listing.absent.append(name)
         elif mode in (_LINK, _REPOSITORY):
@@ -110,6 +115,7 @@ def _list_with_git(listing: Listing, directory: Path, top: Path, inside: str, sk
             listing.add_file(name)
     # check-ignore rejects literal pathspecs. The leading dot prevents pathspec magic.
     ignored = ("check-ignore", "--no-index", "--", f"./{inside}")
+    # `ls-files -o` lists nothing of an ignored directory, and a user may name one.
     if inside != "." and _git_with_rules(top, directory, *ignored, ok=(0, 1), literal="0"):
         _walk(listing, directory, skip)
         return
@@ -118,6 +124,7 @@ def _list_with_git(listing: Listing, directory: Path, top: Path, inside: str, sk
         name = path[before:].rstrip("/")
         if tracked_only.contains(name if path.endswith("/") else name.rpartition("/")[0]):
             continue
+        # Git lists a repository inside of another one as a directory, without its files.
         if path.endswith("/"):
             listing.repositories.append(name)
         elif (directory / name).is_symlink():
@@ -128,6 +135,7 @@ def _list_with_git(listing: Listing, directory: Path, top: Path, inside: str, sk
 
 def ignored_by(path: Path) -> str | None:
     """The rule by which git ignores an absolute path, e.g. `.gitignore:4:evals/`; None if it does not."""
+    # The parent only: git has rules for the link itself, not for its target.
     real = Path(os.path.realpath(path.parent), path.name)
     top = next((folder for folder in real.parents if (folder / ".git").exists()), None)
     if top is None:
@@ -152,6 +160,7 @@ def _git_with_rules(
     try:
         return git_lines(top, *arguments, ok=ok, literal=literal, timeout=_PATIENCE)
     except GitTimeout:
+        # Looked for only now: a walk for every listing would take longer than the listing.
         for path in _rule_files(top, directory):
             if path.is_fifo():
                 raise GitError(f"{path} is a named pipe, which git would wait for. Remove it.") from None
@@ -177,9 +186,12 @@ def git_lines(
         OSError: The repository does not exist any more.
     """
     status, user = (top / ".git").stat(), os.geteuid()
+    # Git runs programs that a repository's config names: one that somebody else has put into the directory is not
+    # asked.
     if status.st_uid not in {top.stat().st_uid, user, 0}:
         raise GitError(f"The git repository {top} belongs to another user than its directory.")
     environment = {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT, **_OWN_RULES_ONLY}
+    # As the checkout's owner first: as root, git would trust the config that this user has written.
     owners = [None] if user != 0 or status.st_uid == 0 else [(status.st_uid, status.st_gid), None]
     for last, owner in enumerate(owners, 1 - len(owners)):
         try:
@@ -203,6 +215,7 @@ def git_lines(
 
 def only_tracked_files(folder: Path, skip: frozenset[Path]) -> bool:
     """Whether untracked files of a directory are skipped: a virtual environment, `node_modules` ..."""
+    # A virtual environment has any name; pyvenv.cfg is in each since PEP 405.
     return folder.name in _NEVER or folder in skip or os.path.lexists(folder / "pyvenv.cfg")
 
 
@@ -236,6 +249,7 @@ def _walk(listing: Listing, directory: Path, skip: frozenset[Path]) -> None:
                 listing.add_file(relative)
             elif only_tracked_files(path, skip):
                 continue
+            # Listed by git on its own, with its own rules.
             elif os.path.lexists(path / ".git"):
                 listing.repositories.append(relative)
             else:
@@ -259,6 +273,7 @@ def reasons(root: Path, directories: list[Path], skip: frozenset[Path]) -> Itera
     for agent in (path for path in directories if path != root and (path / "agent.py").is_file()):
         name = name_of(agent, root)
         yield f"`{name}` is an agent: `agent-eval run --agent {name}` runs the eval files of the repository on it."
+    # A bound: this only looks for advice after nothing was found.
     files = list(islice((path for folder in directories for path in _json_files(folder, skip)), _MOST_FILES))
     for path in (path for path in files if path.name.endswith(SUFFIXES)):
         if (rule := ignored_by(path)) is not None:

@@ -83,17 +83,20 @@ def discover(
     ids: dict[Path, list[str]] = {}
     empty: list[str] = []
     for selector in selectors_of(root, targets):
+        # A file of another tool that was named is a mistake; found by a search it is not this run's business.
         named = (root / selector.path).is_file()
         resolved = _resolve(root, selector, search, discovery.problems, before=[*ids])
         foreign = {path: foreign_eval_file(path, name_of(path, root), named=named) for path in resolved}
         discovery.problems += filter(None, foreign.values())
         files = [path for path in resolved if foreign[path] is None]
         for path in files:
+            # Ids of several targets for one file add up, as in `adk eval a.json:c1 a.json:c2`.
             ids.setdefault(path, []).extend(selector.ids)
         if not files and (root / selector.path).is_dir():
             empty.append(selector.path)
         if selector.ids and files:
             discovery.groups.append((selector, [name_of(path, root) for path in files]))
+    # results.json, comment and JUnit are UTF-8: a name that is not can't identify a case in them.
     invalid = [path for path in ids if not is_utf8(str(path.relative_to(root) if path.is_relative_to(root) else path))]
     discovery.problems += [_invalid_name(name_of(path, root)) for path in invalid]
     discovery.files = sorted(
@@ -111,8 +114,10 @@ def discover(
         discovery.configs = [
             path for path in names if path not in search.skip and not discovery.exclude.match(name_of(path, root))
         ]
+    # With `exclude` an empty directory may be intended.
     if discovery.files and not exclude:
         discovery.problems += [_nothing_in(path) for path in empty]
+    # An error: a gate that finds nothing must not be green.
     if not discovery.files and not has_error(discovery.problems):
         discovery.problems.append(_nothing_found(root, targets, bool(exclude), search.skip))
     return discovery
@@ -163,8 +168,10 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
 
     where = ", ".join(f"`{target}`" for target in targets) or searched(root)
     paths = [absolute(root / selector.path) for selector in selectors_of(root, targets)]
+    # Started below the repository's root, e.g. by `working-directory`: evals beside it are not searched.
     top = repository_of(absolute(root))
     elsewhere = discover(top).files if top not in {None, absolute(root)} and not targets else []
+    # A workflow without actions/checkout starts in an empty directory.
     entries = set(root.iterdir()) if root.is_dir() else set()
     skipped = discover(root, targets).files if filtered else []
     reasons_found = [
@@ -192,8 +199,10 @@ def _resolve(
         return list(search.below(path))
     if path.exists():
         return [path]
+    # Only if nothing has that name: `[odd] name.test.json` is a valid name.
     if not path.is_symlink() and GLOB & set(selector.path):
         segments = Path(selector.path).parts
+        # Only the directory before the first glob is searched: `evals/*/a.json` need not walk the whole repository.
         fixed = next(at for at, segment in enumerate(segments) if GLOB & set(segment))
         directory = absolute(root.joinpath(*segments[:fixed]))
         try:
@@ -213,8 +222,10 @@ _RELATIVE = "Paths are relative to the current directory, in a workflow to the r
 
 def _missing(root: Path, selector: Selector, before: Sequence[Path]) -> Problem:
     path = absolute(root / selector.path)
+    # `agent-eval run FILE CASE` looks natural, and means two files.
     has_id = re.compile(re.escape(f'"{selector.path}"'.encode()))
     shown, hint = selector.path, ""
+    # The first colon has split the address: what is left is its scheme.
     if "://" in selector.path or selector.path in ("gs", "s3", "http", "https"):
         hint = "Only local files are read; download it first."
         shown = ":".join([selector.path, *selector.ids[:1]])
@@ -265,14 +276,17 @@ class _Search:
         seen: set[str] = set()
         links: list[_Link] = []
         yield from self._directory(directory, seen, links)
+        # Links last, so that a file is named by its own path and not by a link's.
         while links:
             yield from self._link(links.pop(0), seen, links)
 
     def _directory(self, directory: Path, seen: set[str], links: list[_Link]) -> Iterator[Path]:
         """The eval files of a directory and of the repositories inside it. Adds its links to `links`."""
+        # A list and not recursion: repositories may contain each other through links.
         waiting = [directory]
         while waiting:
             folder = waiting.pop(0)
+            # By real paths: two links to one directory would run its cases twice.
             real = os.path.realpath(folder)
             if real in seen:
                 continue
@@ -294,6 +308,7 @@ class _Search:
             self.other_json += [folder / name for name in listing.other_json if name not in datasets]
             links += [_Link(folder / name, name in listing.tracked) for name in listing.links]
             for name in listing.repositories:
+                # A submodule that is not checked out has no `.git`, and an empty directory says nothing.
                 if os.path.lexists(folder / name / ".git"):
                     waiting.append(folder / name)
                 elif not self._excluded(folder / name, folder=True):
@@ -308,9 +323,11 @@ class _Search:
         if not target.exists():
             self._dangling(link)
         elif not target.is_relative_to(os.path.realpath(self.root)):
+            # An untracked link to a directory is some tool's: the repository says nothing of what is behind it.
             if self._is_selected(path) if not is_folder else link.tracked and self._may_hold_evals(path):
                 self.problems.append(self._outside(path))
         elif is_folder:
+            # What a link of the repository leads to is meant, also if it is in an ignored directory.
             if link.tracked or not only_tracked_files(path, self.skip):
                 yield from self._directory(path, seen, links)
         elif self._is_selected(path):
@@ -327,6 +344,7 @@ class _Search:
             return False
         try:
             return is_dataset_text(read_regular(path, MAX_TEXT).decode("utf-8", "replace"))
+        # A sparse checkout: git lists the file, and the gate has to say that it is missing.
         except FileNotFoundError:
             return True
         except OSError:
@@ -440,6 +458,7 @@ class _Search:
     def misnamed(self, files: Collection[Path]) -> Iterator[Problem]:
         """Warnings for eval sets beside the eval files of a run, which are not run because of their names."""
         folders = {path.parent for path in files}
+        # Only beside eval files: elsewhere JSON with these keys is data of something else.
         beside = (path for path in self.other_json if path.parent in folders and path not in self.skip.union(files))
         for path in islice((path for path in beside if not self._excluded(path)), _MOST_LOOKED_AT):
             if looks_like_evals(path):

@@ -108,6 +108,7 @@ def extras(text: str) -> Extras:
         (commas if text == "," else comments).append(match.start())
         return "".join(char if char in "\r\n" else " " for char in text)
 
+    # In two passes: a comma before a comment and a bracket is a trailing one only without the comment.
     without_comments = _STRING_OR_COMMENT.sub(blank, text)
     return Extras(cleaned=_STRING_OR_COMMA.sub(blank, without_comments), comments=comments, commas=commas)
 
@@ -120,6 +121,7 @@ def diagnose(text: str, offset: int | None, parser_message: str) -> Problem:
         offset: The offset of the error in characters; None if the parser reports none, as for numbers and constants.
         parser_message: The parser's message.
     """
+    # First: the parser stops at the marker, or pages before it, with any other message.
     conflict = _CONFLICT.search(text)
     if conflict is not None:
         return finding(
@@ -153,6 +155,7 @@ def _odd_number(text: str, parser_message: str) -> Problem:
         token = match.group()
         if token.lstrip("+-") in _CONSTANTS:
             return finding(text, match.start(), "json-constant", f"`{token}` is not JSON.", "Write a number, or null.")
+        # 4,300 digits: Python's limit of conversions from text, which is an error without a position.
         if token[0] != '"' and _is_too_big(token):
             return finding(
                 text,
@@ -213,6 +216,7 @@ def _next(text: str, offset: int) -> int:
 
 
 def _other(text: str, offset: int, parser_message: str) -> Problem:
+    # The parser's own line is left out: the finding has one, and after cleaning both could differ.
     symptom = parser_message.partition(": line ")[0].removesuffix(" at")
     if offset >= len(text) or parser_message.startswith("Unterminated string"):
         return finding(

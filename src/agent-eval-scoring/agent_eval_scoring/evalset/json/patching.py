@@ -50,6 +50,7 @@ def patched_text(text: str, old: Any, new: Any) -> str:
     Raises:
         PatchError: An object that changes has a key more than once, or the result does not have the new value.
     """
+    # Kept as it is: to refuse the mark is the reader's business.
     mark = _MARK if text.startswith(_MARK) else ""
     body = text.removeprefix(mark)
     try:
@@ -60,6 +61,7 @@ def patched_text(text: str, old: Any, new: Any) -> str:
         if isinstance(error, PatchError):
             raise
         raise PatchError(f"the new value can't be written as JSON: {error}") from error
+    # A last check: an eval file that is silently wrong is worse than one that is not written.
     if not _same(json.loads(result), new):
         raise PatchError("the changed text would not have the intended value")
     if _LONE_SURROGATE.search(result):
@@ -117,7 +119,9 @@ def write_if_unchanged(path: Path, before: str, after: str) -> None:
         PatchError: Another program has changed or removed the file.
         OSError: The file can't be written, or is read-only.
     """
+    # Replacing a link's own name would put a file in its place, and leave the target as it was.
     target = path.resolve()
+    # A replacement needs only the directory's permission, so a read-only file would be changed all the same.
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
     try:
@@ -162,6 +166,7 @@ class _Patcher:
         indented = _INDENTED.search(beginning)
         self._unit = indented[1] if indented else "  "
         self._colon, self._comma = (": ", ", ") if _SPACED.search(beginning) or '":' not in beginning else (":", ",")
+        # Escapes of control characters say nothing: JSON needs these.
         self._ascii = text.isascii() and _ESCAPED.search(text) is not None
 
     def patch(self, old: Any, new: Any) -> str:
@@ -174,6 +179,7 @@ class _Patcher:
         if _same(old, new):
             return self._text[entry.value : entry.end]
         if isinstance(old, dict) and isinstance(new, dict) and old and new:
+            # Which of two members should be changed nobody knows: readers take the last, people see the first.
             if self._positions.has_duplicates(entry.value):
                 line = self._positions.at(entry.value).line
                 raise PatchError(f"an object that would change has a key more than once (line {line})")
@@ -188,6 +194,7 @@ class _Patcher:
         starts = [entry.value + 1, *(child.end for child in entries)]
         # The space before each child, with the comma after the child before.
         leads = [self._text[start : child.key] for start, child in zip(starts, entries, strict=False)]
+        # The space of a second child does not exist yet: it is made of the first one's.
         second = leads[1] if len(leads) > 1 else f",{leads[0]}" if "\n" in leads[0] else self._comma
         one_line = self._is_one_line(entry)
         text = self._text[entry.value]
@@ -211,6 +218,7 @@ class _Patcher:
 
     def _render(self, value: Any, indentation: str, *, one_line: bool) -> str:
         """The text of a new value. `indentation` is that of its first line."""
+        # Empty containers are on one line in every style.
         if one_line or not value or not isinstance(value, dict | list):
             return self._scalar(value)
         inner = indentation + self._unit
@@ -274,6 +282,7 @@ def _list_slots(old: list[Any], new: list[Any]) -> list[_Slot]:
     sources: list[int | None] = [*range(len(new))]
     if len(old) != len(new):
         shorter = min(len(old), len(new))
+        # Equal ends first: aligning is quadratic, and of 10,000 cases one changes.
         start = next((index for index in range(shorter) if not _same(old[index], new[index])), shorter)
         most = shorter - start
         tail = next((index for index in range(most) if not _same(old[-1 - index], new[-1 - index])), most)
@@ -289,6 +298,7 @@ def _aligned(old: list[Any], new: list[Any]) -> list[int | None]:
 
     The indices ascend. Where items were replaced and others removed or added beside them, the first ones are paired.
     """
+    # With autojunk, items that make up 1 % of 200 or more would never be matched.
     matcher = SequenceMatcher(None, [*map(_canonical, old)], [*map(_canonical, new)], autojunk=False)
     sources: list[int | None] = []
     for _, start, end, new_start, new_end in matcher.get_opcodes():
@@ -313,5 +323,6 @@ def write_text(path: Path, text: str | Iterable[str]) -> None:
     Raises:
         OSError: The file can't be written.
     """
+    # Replaced and not written in place: a command that is interrupted leaves the old file whole.
     with naming(path), replacing(path) as file:
         file.writelines(piece.encode() for piece in ([text] if isinstance(text, str) else text))

@@ -90,6 +90,7 @@ class Document:
         value, steps = self.value, list(path)
         for number, step in enumerate(path):
             if isinstance(step, str) and isinstance(value, dict):
+                # The models name keys in snake_case; the position is that of the key as it is written.
                 steps[number] = step if step in value else to_camel(step) if to_camel(step) in value else step
                 value = value.get(steps[number])
             elif isinstance(step, int) and isinstance(value, list) and step < len(value):
@@ -123,6 +124,7 @@ def read_document(path: Path, file: str, *, lenient: bool = False) -> tuple[Docu
         The document, or None if a problem is an error; and the problems.
     """
     try:
+        # No pipe and no device, which would never end, and no more than fits into memory.
         data = read_regular(path, MAX_TEXT)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -156,6 +158,7 @@ def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Do
         try:
             value = _parse(text, pairs)
         except ValueError as error:
+            # Only after an error: of valid files, which are nearly all, nothing has to be scanned a second time.
             extra = extras(text)
             value = _parse_without(extra, pairs)
             if value is _NOTHING:
@@ -164,6 +167,7 @@ def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Do
                 return None, [replace(diagnose(text, offset, str(error)), file=file)]
             if not lenient:
                 return None, _extra_problems(file, text, extra)
+            # Of the same length, so that lines and columns of later findings stay right.
             text = extra.cleaned
             notices = [_cleaned_notice(file, extra)]
     except RecursionError:
@@ -171,10 +175,12 @@ def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Do
     if _is_too_deep(value):
         return None, [_too_deep(file)]
     document = Document(file=file, text=text, value=value)
+    # Escapes only: a lone surrogate can't be in UTF-8 itself.
     if _SURROGATE.search(text):
         problems = list(_lone_surrogates(document))
         if problems:
             return None, problems
+    # Their places cost a second scan, which only files with duplicates pay for.
     return document, [*notices, *(_duplicate_keys(document) if pairs.duplicates else ())]
 
 
@@ -186,6 +192,7 @@ def parse_value(text: str | bytes) -> Any:
     """
     try:
         text = text.decode() if isinstance(text, bytes) else text
+        # Python reads NaN, Infinity and 1e999, and would write them into results.json, which is no JSON then.
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
     except RecursionError:
         raise ValueError(f"it nests lists or objects more than {_DEEPEST} deep") from None
@@ -242,6 +249,7 @@ class _Pairs:
         self.duplicates = False
 
     def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        # The last one counts, as for pydantic.
         result = dict(pairs)
         if len(result) != len(pairs):
             self.duplicates = True
@@ -249,6 +257,7 @@ class _Pairs:
 
 
 def _is_too_deep(value: Any) -> bool:
+    # By levels and not by recursion: the depth that is to be refused would end the recursion first.
     level = [value]
     for _ in range(_DEEPEST + 1):
         level = [
@@ -284,6 +293,7 @@ def _finite_float(text: str) -> float:
 
 def _encoding_problem(data: bytes) -> Problem | None:
     """Why the bytes are not UTF-8 text without a byte order mark; None if they are."""
+    # UTF-32 before UTF-16: its mark of little-endian begins with the other one's.
     for mark, name in _BOMS:
         if data.startswith(mark):
             return finding(
@@ -296,11 +306,13 @@ def _encoding_problem(data: bytes) -> Problem | None:
     if data.startswith(b"\xef\xbb\xbf"):
         message = "The file starts with a byte order mark, which ADK's JSON reader rejects."
         return finding("", 0, "byte-order-mark", message, 'Save it as "UTF-8", not "UTF-8 with BOM".')
+    # Zero bytes are what a disk that was full, or a crash, leaves of a file.
     if not data.strip(b" \t\r\n\f\v\0"):
         hint = "Write an eval set or a config into it, or exclude it."
         return finding("", 0, "empty-file", "The file is empty.", hint)
     if (kind := next((kind for beginning, kind in _BINARY if data.startswith(beginning)), None)) is not None:
         return finding("", 0, "not-json", f"The file is not JSON but {kind}.", "Commit the JSON itself, or exclude it.")
+    # ASCII in UTF-16 has a zero byte in every pair, with or without a mark.
     if b"\x00" in data[:4]:
         message = "The file seems to be encoded in UTF-16 or UTF-32; JSON files are UTF-8."
         return finding("", 0, "not-utf8", message, "Save it as UTF-8 without a byte order mark.")
@@ -321,6 +333,7 @@ def _lone_surrogates(document: Document) -> Iterator[Problem]:
         children: list[tuple[str | int, Any]] = []
         if isinstance(value, dict | list):
             children = list(value.items() if isinstance(value, dict) else enumerate(value))
+        # Reported at the object: the key itself could not be printed as its path.
         broken_key = any(isinstance(step, str) and _LONE_SURROGATE.search(step) for step, _ in children)
         if broken_key or (isinstance(value, str) and _LONE_SURROGATE.search(value)):
             yield document.error(
