@@ -134,11 +134,14 @@ def status_error(status: int, message: str, headers: Mapping[str, str], *, wait:
             f"the provider answered {status_text}",
             then="slow-down" if status in TOO_MANY else "retry",
             retry_after=wait if header_wait is None else header_wait,
+            # OpenAI answers with 429 both for a rate and for an account without credit ("You exceeded your current
+            # quota").
             hint="The key's quota is used up: add credit with the provider, or use another key."
             if "current quota" in message
             else None,
             sent=False,
         )
+    # Gemini answers a wrong key with 400 ("API key not valid").
     if status in NO_ACCESS or (status == 400 and "api key" in message.lower()):
         return ProviderError(
             f"the provider refused the credentials ({status_text})",
@@ -164,6 +167,7 @@ def retry_info_delay(details: Any) -> float | None:
     entries = error.get("details") if isinstance(error, dict) else None
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and str(entry.get("@type", "")).endswith("google.rpc.RetryInfo"):
+            # A protobuf Duration in JSON: seconds with an "s".
             match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(entry.get("retryDelay", "")))
             return float(match[1]) if match else None
     return None
@@ -207,6 +211,7 @@ def connection_error(cause: BaseException, *, unsent: bool) -> ProviderError:
             "authority of your own, set SSL_CERT_FILE.",
             sent=False,
         )
+    # A prompt that was sent may be billed, so the difference counts for the budget.
     what = "no connection" if unsent else "the connection broke"
     return ProviderError(f"{what}: {text}", then="retry", sent=not unsent)
 
@@ -226,6 +231,7 @@ def token_count(value: Any) -> int | None:
 
     A negative or absurd number would corrupt the budget, which then uses its own estimate.
     """
+    # Gateways that imitate a provider send what they like.
     plausible = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
     return value if plausible else None
 
@@ -349,6 +355,7 @@ def parse_reply(text: str, schema: Mapping[str, Any]) -> Any:
         if not text.strip():
             raise ValueError("it is empty") from error
         raise ValueError(f"it is not JSON: {error}") from error
+    # The first error only: to find all of 10,000 wrong items takes as many times as long.
     mismatch = next(iter(Draft202012Validator(dict(schema)).iter_errors(value)), None)
     if mismatch is not None:
         where = "".join(f"[{part!r}]" for part in mismatch.absolute_path)
@@ -360,6 +367,7 @@ def parse_reply(text: str, schema: Mapping[str, Any]) -> Any:
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
+    # Two verdicts on one thing: which one counts would depend on the parser.
     if len(value) != len(pairs):
         raise ValueError("it has a key twice")
     return value

@@ -59,6 +59,7 @@ class ModelPool:
         self._until = until
         self._channels: dict[str, ModelChannel | ModelFailure] = {}
         self._clients: dict[str, Client] = {}
+        # One lock for all models: opening imports libraries, which takes its time once.
         self._opening = asyncio.Lock()
         self._warming: asyncio.Task[None] | None = None
         self._cache = _cache(settings, settings.cache)
@@ -83,6 +84,7 @@ class ModelPool:
         """
         failures: dict[str, ModelFailure] = {}
         later: list[str] = []
+        # Offline, a missing key is no failure: everything comes from the cache.
         for model in () if self._settings.offline else self._models:
             try:
                 if self._endpoint(model).verified_by_opening:
@@ -92,6 +94,7 @@ class ModelPool:
             except ModelFailure as failure:
                 failures.setdefault(failure.message, failure)
         if later and self._warming is None:
+            # Kept, because asyncio holds only weak references to its tasks.
             self._warming = asyncio.create_task(self._open_all(later))
         return list(failures.values())
 
@@ -100,12 +103,14 @@ class ModelPool:
         replies = request.replies
         if replies is None:
             return await self._untaped(request)
+        # A tape is of one run, and a replay may have several: each gets the same replies.
         key = key_of(replace(request, run=0))
         if (taped := replies.taped.get(key)) is not None:
             return self._taped_reply(request, taped)
         try:
             reply = await self._untaped(request, ask=not replies.only)
         except ModelFailure as failure:
+            # What the model itself did is part of the recording; an outage is not.
             if failure.kind == "malformed" or failure.kind == "refused":
                 replies.given[key] = TapedReply(text=failure.message, failure=failure.kind)
             raise
@@ -114,6 +119,7 @@ class ModelPool:
 
     async def _untaped(self, request: ModelRequest, *, ask: bool = True) -> ModelReply:
         key = key_of(request)
+        # Before the channel is opened, which would need a key.
         if self._settings.offline or not ask:
             cached = None if self._cache is None else self._cached_reply(request, self._cache.get(key))
             if cached is None:
@@ -133,6 +139,7 @@ class ModelPool:
             failure.calls = call.attempts
             raise
         finally:
+            # In any case: failed attempts, and those of a run that was cancelled, are billed, too.
             self._book(request, channel, call, fresh)
         stored = CachedReply(
             identity=channel.endpoint.identity,
@@ -140,6 +147,7 @@ class ModelPool:
             model_version=fresh.model_version,
             **asdict(fresh.usage),
         )
+        # Two directories: what is read for the verdict, and what a recording of this run is to contain.
         for cache in (self._cache, self._record):
             if cache is not None:
                 cache.put(key, stored)
@@ -149,6 +157,7 @@ class ModelPool:
         """Closes connections."""
         if self._warming is not None:
             await asyncio.gather(self._warming, return_exceptions=True)  # A request raises it.
+        # Taken out first, so that a second `close` meanwhile closes nothing twice.
         clients, self._clients = self._clients, {}
         self._channels = {}
         for client in clients.values():
@@ -165,6 +174,7 @@ class ModelPool:
             return None
         try:
             return self._stored_reply(request, cached.text, cached.model_version, cached.usage)
+        # A criterion's schema has changed since: ask again.
         except ValueError:
             return None
 
@@ -210,9 +220,11 @@ class ModelPool:
                     try:
                         channel = await self._open(model)
                     except ModelFailure as failure:
+                        # Remembered: each of 10,000 questions would try to open it again, and fail as slowly.
                         channel = failure
                     self._channels[model] = channel
         if isinstance(channel, ModelFailure):
+            # A new one: an exception that is raised again collects the tracebacks of all that did.
             raise ModelFailure(channel.kind, channel.message, channel.hint)
         return channel
 
@@ -231,12 +243,16 @@ class ModelPool:
     async def _open(self, model: str) -> ModelChannel:
         endpoint = self._endpoint(model)
         price = price_of(endpoint, self._settings)
+        # Before the first call: a limit that can't be kept is none.
         if price is None and self._settings.budget.max_cost is not None:
             raise no_price(endpoint)
+        # By key and address: several models of one provider share connections.
         client = self._clients.get(endpoint.client_key)
         if client is None:
             client = await asyncio.to_thread(
-                _open_client, endpoint, max(4 * self._settings.concurrency, self._settings.most_concurrent)
+                _open_client,
+                endpoint,
+                max(4 * self._settings.concurrency, self._settings.most_concurrent),
             )
             self._clients[endpoint.client_key] = client
         proxy, variable = proxy_of(endpoint.address or _DEFAULT_ADDRESS, self._environ)
@@ -325,6 +341,7 @@ def _client_of(endpoint: Endpoint, connections: int) -> Client:
 
 def _provider_request(request: ModelRequest, channel: ModelChannel, reminder: str = "") -> ProviderRequest:
     config = sort_config(request.config, channel.endpoint.provider.protocol)
+    # An error, as google-genai's: a misspelt `temprature` would judge at another temperature.
     if config.unknown:
         raise ModelFailure(
             "invalid-request",
@@ -355,6 +372,7 @@ async def _valid_reply(request: ModelRequest, channel: ModelChannel, call: Call)
     mismatch = ""
     for number in range(_MAX_CALLS):
         if number:
+            # Asked as a new question: the reply that did not fit is no part of it, since it may be hostile text.
             call.request = _provider_request(request, channel, "" if request.schema is None else REMINDER)
         reply = await channel.answer(call)
         if reply.end == "refused":
@@ -373,6 +391,7 @@ async def _valid_reply(request: ModelRequest, channel: ModelChannel, call: Call)
 
 
 def _reply(request: ModelRequest, reply: ProviderReply, call: Call) -> ModelReply:
+    # Even if it happens to be valid JSON: a list may have lost its end.
     if reply.end == "truncated":
         raise ValueError(reply.note)
     return ModelReply(

@@ -54,6 +54,7 @@ _OWN = re.compile(r'"(?:eval_?[cC]ase_?[iI]d|agent_?[dD]ata)"\s*:')
 
 def is_dataset_text(text: str) -> bool:
     """Whether a file is a dataset, or one with a mistake, and no eval set of ADK."""
+    # By text: a file with a syntax error is still a dataset, and its error has to be reported.
     return bool(_CASES.search(text)) and (not _SET_ID.search(text) or bool(_OWN.search(text)))
 
 
@@ -72,6 +73,7 @@ def is_dataset(value: Any) -> bool:
         return False
     cases = value.get("eval_cases", value.get("evalCases"))
     own = {"eval_case_id", "evalCaseId", "agent_data", "agentData"}
+    # With a set's id it may be ADK's, whose cases may have additional keys of these names.
     if value.keys().isdisjoint(("eval_set_id", "evalSetId")):
         own |= {"prompt", "user_scenario", "userScenario"}
     return isinstance(cases, list) and any(isinstance(case, dict) and not own.isdisjoint(case) for case in cases)
@@ -91,6 +93,7 @@ def convert_dataset(document: Document) -> tuple[Converted | None, list[Problem]
         cases = Dataset.model_validate(document.value).eval_cases
     except ValidationError as error:
         shape = shape_problems(document, error, Dataset, ())
+        # A text in the place of a message gives an error for each form that a message has.
         others = [problem for problem in shape if not any((problem.path or "").startswith(str(path)) for path in wrong)]
         return None, [*problems, *others]
     if any(case.responses for case in cases):
@@ -100,6 +103,7 @@ def convert_dataset(document: Document) -> tuple[Converted | None, list[Problem]
             document.problem(Severity.NOTICE, "dataset-of-traces", message, path=(key,), key=True, hint=hint)
         )
     for index, case in enumerate(cases):
+        # What a trace has after the message is its answer, and no conversation that "ends with the agent".
         asked = _without_answers(case) if case.responses else case
         problems += _problems(document, (key, index), asked, is_trace=bool(case.responses))
     cases = [_without_answers(case) if case.responses else case for case in cases]
@@ -108,6 +112,7 @@ def convert_dataset(document: Document) -> tuple[Converted | None, list[Problem]
         problems.append(document.warning("agents-cli-differs", message, path=(key,), key=True, hint="Use snake_case."))
     if has_error(problems):
         return None, problems
+    # agents-cli's sets have no id; the name of the file is what `adk web` would look for.
     set_id = PurePosixPath(document.file).stem
     converted = [_case(case, case.eval_case_id or f"case_{index}") for index, case in enumerate(cases)]
     return Converted(eval_set=EvalSet(eval_set_id=set_id, eval_cases=converted), form="dataset", key=key), problems
@@ -134,6 +139,7 @@ def _sent(case: DatasetCase) -> int:
     """
     events = _events(case)
     asked = [at for at, event in enumerate(events, 1) if event.author == "user" and _is_asked(event.content)]
+    # Some traces repeat the prompt among the events, others have it beside them only.
     return next((at for at in asked if events[at - 1].content == case.prompt), asked[-1] if asked else 0)
 
 
@@ -228,6 +234,7 @@ def _unanswered(events: list[DatasetEvent]) -> int:
 def _case(case: DatasetCase, eval_id: str) -> EvalCase:
     events = _events(case)
     message = case.prompt or (events[-1].content if events else None)
+    # Events without a content only change the state, which is collected below.
     past = [SeededEvent(author=event.author or "user", content=event.content) for event in events[:-1] if event.content]
     # Nothing runs in between, so only what all changes come to matters. google-adk 1.39 refuses them in events.
     state = {key: value for event in events for key, value in (event.state_delta or {}).items()}

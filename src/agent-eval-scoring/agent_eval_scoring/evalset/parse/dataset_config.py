@@ -90,12 +90,14 @@ _BUILT_IN = (*_MAPPED, *_ELSEWHERE)
 
 def is_dataset_config(path: Path) -> bool:
     """Whether a file with one of NAMES is agents-cli's, not ADK's."""
+    # ADK has no config in YAML.
     if path.suffix != ".json":
         return True
     try:
         text = read_regular(path, MAX_SETTINGS).decode("utf-8", "replace")
     except OSError:
         return False
+    # By text, since the file may have a mistake, which its own reader then reports.
     return bool(_OWN_KEYS.search(text)) and '"criteria"' not in text
 
 
@@ -180,6 +182,7 @@ class DatasetMetrics:
         given = criteria_in(own)
         mine = self.names(given)
         selected: list[str] = self.document.value.get("metrics_to_run") or []
+        # A threshold in test_config.json selects its metric, too: else it would be required of nothing.
         for name in dict.fromkeys([*selected, *(name for name in given if name in mine)]):
             path: JsonPath = ("metrics_to_run", selected.index(name)) if name in selected else ("custom_metrics",)
             value = given[name] if name in mine else {}
@@ -195,9 +198,11 @@ class DatasetMetrics:
                 custom[name] = source
                 problems += self._syntax(name, source["code"])
             problems += self._remarks(result[name], path)
+        # ADK's criteria of the test_config.json come after those of agents-cli.
         result |= {each.name: each for each in (base.criteria if base is not None else ())}
         if not result and not has_error(problems):
             problems.append(self._nothing_selected())
+        # Without any metric, the misspelt `metrics_to_run` is the finding.
         problems += self._misspelt() if result else ()
         if has_error(problems):
             return None, problems
@@ -248,9 +253,11 @@ class DatasetMetrics:
             message = f"`{name}` has `rubric_group_name`, which agents-cli refuses."
             hint = "Write `metric_spec_parameters: {rubric_group_key: GROUP}`, without a `prompt_template`."
             raise _Refused("metric-unsupported", message, hint, (*path, "rubric_group_name"))
+        # `safety_v1`: with a version the name is the service's, whatever the entry defines.
         if bodies and base != name.lower() and base in _BUILT_IN:
             message = f"`{name}` is reserved by Google's service, which would ignore this definition."
             raise _Refused("custom-metric-name-taken", message, f"Rename it, e.g. to `my_{name}`.", (*path, "name"))
+        # Reports and baselines would show its scores as those of ADK's metric.
         if bodies and name in METRICS:
             message = f"`{name}` is the name of a metric of ADK."
             raise _Refused("custom-metric-name-taken", message, "Rename it.", (*path, "name"))
@@ -282,6 +289,7 @@ class DatasetMetrics:
                 message = f"`{reference}` can't be read: {getattr(error, 'strerror', None) or error}."
                 hint = "`custom_function_file` is relative to the config's directory."
                 raise _Refused("custom-metric-source", message, hint, (*path, key)) from error
+        # The name alone: it may be imported or assigned instead of defined.
         if not isinstance(source, str) or not re.search(r"\bevaluate\b", source):
             what = f"`{key}` of `{name}`" if file is None else f"`{reference}`"
             hint = 'Write the function: `def evaluate(instance): return {"score": 1.0}`.'
@@ -315,6 +323,7 @@ class DatasetMetrics:
                 raise _Refused("metric-unsupported", f"`{name}` has `{key}`, which {why}", None, (*path, key))
         judge = {ours: entry[theirs] for theirs, ours in _JUDGE_KEYS.items() if theirs in entry}
         options = {
+            # One vote unless the entry says more: each costs a call, and agents-cli has a key of its own for it.
             "judge_model_options": {"num_samples": 1, **judge},
             "prompt_template": entry["prompt_template"],
             "system_instruction": entry.get("judge_model_system_instruction", ""),
@@ -325,8 +334,11 @@ class DatasetMetrics:
         self, metric: str, options: Mapping[str, Any], path: JsonPath = (), entry: Mapping[str, Any] | None = None
     ) -> CriterionConfig:
         try:
+            # The threshold is set by `_limited`: agents-cli has none, and the model requires one.
             model = CRITERION_MODELS[metric].model_validate({"threshold": 0.0, **options})
         except ValidationError as error:
+            # Options are made of keys of several places, so only the key, not the position, can be looked up in the
+            # file.
             [problem, *_] = shape_problems(
                 Document(file="", text="{}", value=options), error, CRITERION_MODELS[metric], ()
             )
@@ -342,6 +354,7 @@ class DatasetMetrics:
     ) -> CriterionConfig:
         if base in _ELSEWHERE:
             raise _Refused("metric-unsupported", f"`{name}` can't be scored here.", _ELSEWHERE[base], path)
+        # agents-cli needs an entry in `custom_metrics` for these.
         if base in _COMPUTED and not entry:
             message = f"`{name}` is no metric without an entry in `custom_metrics`."
             raise _Refused("unknown-metric", message, f"Add `- name: {name}` there, as agents-cli needs it.")
@@ -364,6 +377,7 @@ class DatasetMetrics:
         found = replace(self._configured(metric, {**_OPTIONS.get(base, {}), **_own(settings)}), label=name)
         parameters = entry.get("metric_spec_parameters")
         group = parameters.get(GROUP_KEY) if isinstance(parameters, dict) else None
+        # Kept as an option: which group that is depends on the case (checks/references.py).
         return replace(found, options={**found.options, GROUP_KEY: group}) if base in _RUBRICS else found
 
     def _limited(
@@ -374,12 +388,14 @@ class DatasetMetrics:
         at_criterion: JsonPath = ("criteria", name)
         listed = self.document.value.get("thresholds")
         places: list[tuple[Any, Document, JsonPath]] = [
+            # In order of precedence: the gate's own config before keys that agents-cli ignores.
             (settings.get("threshold"), own, at_criterion),
             (entry.get("threshold"), self.document, ("custom_metrics", index, "threshold")),
             (listed.get(name) if isinstance(listed, dict) else None, self.document, ("thresholds", name)),
             (_DEFAULT_THRESHOLDS.get(config.label), self.document, ()),
         ]
         threshold, where, at = next((place for place in places if place[0] is not None), (None, own, at_criterion))
+        # Read by hand: YAML has `.inf`, `yes` and texts, which pydantic would take.
         number = isinstance(threshold, int | float) and not isinstance(threshold, bool) and math.isfinite(threshold)
         if threshold is not None and not number:
             hint = f"Write e.g. 0.8, or no threshold: then `{name}` is compared with the base branch."
@@ -389,11 +405,13 @@ class DatasetMetrics:
             message = f"The threshold {threshold:g} of `{name}` can't be used: its scores go from {spec.low:g} to "
             raise _Refused("threshold-out-of-range", f"{message}{spec.high:g}.", None, at, where)
         direction = settings.get("direction", entry.get("direction", "higher"))
+        # Only a prompt or a function of the repository's may measure something of which less is better.
         known = spec is not None and config.metric != "judge_prompt"
         if direction not in ("higher", "lower", "none") or (known and direction == "lower"):
             message = f"The `direction` of `{name}` must be `higher`, `lower` or `none` (only reported)."
             message = f"Of `{name}`, higher is better." if known else message
             raise _Refused("invalid-value", message, None, at_criterion, own)
+        # Without a threshold the score is compared with the base branch's, or only reported.
         return replace(config, threshold=None if direction == "none" else threshold, direction=direction)
 
     def _remarks(self, config: CriterionConfig, path: JsonPath) -> Iterator[Problem]:
@@ -408,6 +426,7 @@ class DatasetMetrics:
             message = f"`{name}` is judged by our judge, not by Google's service: scores are similar, not equal."
             at = ("custom_metrics", index, "prompt_template")
             yield self.document.problem(Severity.NOTICE, "agents-cli-differs", message, path=at)
+        # Only of names of agents-cli (they have a label): ADK's metrics are scored as ADK does.
         elif base in _MAPPED and config.options.get("backend") != "vertex" and config.label:
             exact = ' With `"backend": "vertex"` in test_config.json it is asked.' if base in _SERVICE else ""
             message = (
