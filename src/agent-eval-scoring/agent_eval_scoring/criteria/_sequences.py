@@ -31,6 +31,7 @@ def edit_distance(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
     The algorithm is Myers' ("A fast bit-vector algorithm for approximate string matching", J. ACM 46, 1999) in the
     form of Hyyrö ("A bit-vector algorithm for computing Levenshtein and Damerau edit distances", 2003).
     """
+    # The masks below need at least one bit.
     if not left or not right:
         return max(len(left), len(right))
     masks = _positions(left)
@@ -52,6 +53,7 @@ def edit_distance(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
 def common_length(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
     """The length of the longest common subsequence."""
     masks = _positions(left)
+    # Only the last row is kept: all of them would be 20,000 integers of 20,000 bits.
     [last] = deque(subsequence_rows(len(left), (masks.get(item, 0) for item in right)), maxlen=1)
     return len(left) - last.bit_count()
 
@@ -144,6 +146,7 @@ def _candidates(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall]
     """For each expected call the positions of the actual calls that fit. Repeated calls are compared once."""
     places: dict[str | None, dict[Hashable, list[int]]] = {}
     for position, call in enumerate(actual):
+        # By name first: calls of different tools never fit, and need no comparison of args.
         places.setdefault(call.name, {}).setdefault(_key(call, position), []).append(position)
     fitting: dict[Hashable, list[int]] = {}
     keys = [(call.name, _key(call, position)) for position, call in enumerate(expected)]
@@ -157,6 +160,8 @@ def _candidates(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall]
 def _key(call: FunctionCall, position: int) -> Hashable:
     """Equal only for calls with equal args, and rules for them."""
     try:
+        # repr and not JSON: args may hold what JSON has no text for, and 1 and true must not share a key before `same`
+        # decides.
         return repr((call.args, getattr(call, "rules", ())))
     except ValueError:  # A number of over 4,300 digits.
         return position
@@ -193,6 +198,7 @@ def _common_pairs(size: int, masks: Mapping[int, int]) -> Pairs:
     pairs: Pairs = []
     i, j = size, len(columns)
     while i and j:
+        # Later calls of the agent are skipped first, so that an expected call is paired with the earliest that fits.
         if length(i, j) == length(i, j - 1):
             j -= 1
         elif length(i, j) == length(i - 1, j):
@@ -233,6 +239,7 @@ def matching(candidates: Sequence[Sequence[int]]) -> Pairs:
 def _augment(start: int, candidates: Sequence[Sequence[int]], owner: dict[int, int], visited: set[int]) -> bool:
     """Gives an expected call an actual one, moving others to other calls if necessary; False if that is impossible."""
     reached_from: dict[int, int] = {}
+    # A queue and not recursion: a path may be as long as there are calls.
     queue = deque([start])
     while queue:
         i = queue.popleft()

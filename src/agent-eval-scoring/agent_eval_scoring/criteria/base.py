@@ -120,6 +120,7 @@ class Judgement:
     def close(self) -> bool:
         """Whether a single vote could have changed the outcome, e.g. 3:2."""
         agreeing, others = self.tally
+        # Of 3:2 a single changed vote makes 2:3.
         return others > 0 and agreeing - others <= 1
 
 
@@ -217,8 +218,10 @@ class Withheld:
 
     async def score(self, conversation: Conversation) -> Result:
         """Returns NotEvaluated, unless a tape has the replies."""
+        # A tape makes the key unnecessary, also for the criteria of a fork, which gets no secrets.
         if conversation.replies is not None and conversation.replies.taped:
             result = await self.criterion.score(replace(conversation, replies=replace(conversation.replies, only=True)))
+            # A tape that lacks a reply is no news without a key: the key is what is missing.
             if not isinstance(result, NotEvaluated) or result.code != "judge-replay-miss":
                 return result
         return NotEvaluated(code=self.code, message=self.message)
@@ -233,6 +236,7 @@ def reads_state(criterion: Criterion) -> bool:
 def calls_not_visible(criterion: Criterion, conversation: Conversation) -> NotEvaluated | None:
     """Why a criterion can't score a conversation whose tool calls are not known; None if it can."""
     spec = METRICS.get(unlabelled(criterion).name)
+    # Without calls every trajectory is empty: an agent that made none would pass, and one that made all would fail.
     if conversation.calls_visible or spec is None or not spec.needs_tool_calls:
         return None
     return NotEvaluated.of("calls-not-visible")
@@ -249,6 +253,7 @@ def paired(conversation: Conversation) -> list[TurnPair] | NotEvaluated:
     expected = conversation.expected
     if expected is None:
         return NotEvaluated.of("needs-reference")
+    # ADK ends the whole evaluation here (Q16); it is this metric's missing score.
     if len(conversation.actual) != len(expected):
         return NotEvaluated.of("turn-count", expected=len(expected), count=len(conversation.actual))
     if not expected:
@@ -277,6 +282,7 @@ def score_turns(
     for turn, (actual, expected) in enumerate(pairs):
         try:
             result = score_turn(turn, actual, expected)
+        # Args are compared by recursion, and an agent may nest them as deep as it likes.
         except RecursionError:
             return _too_deep()
         if isinstance(result, NotEvaluated):
@@ -287,6 +293,7 @@ def score_turns(
     present = [score for score in scores if score is not None]
     if not present and without_scores is not None:
         return without_scores
+    # In ADK's order of additions: its mean may miss a threshold by the last bit, and so must ours (Q20).
     return Scored(score=running_mean(present), turn_scores=tuple(scores), findings=tuple(findings))
 
 

@@ -117,10 +117,12 @@ class ModelChannel:
                 if error.then == "give-up":
                     self._health.disable(error.kind, error.message, error.hint)
                     self._health.check()  # All calls, including those in flight, fail with the same message.
+                # Not counted as an outage: the provider has answered, and this one request is wrong.
                 if error.then not in {"retry", "slow-down"}:
                     raise self._failure(error) from error
                 self._health.failed(time.monotonic(), error.message)
                 wait = self._settings.retry.pause(attempt, error.retry_after, chance=self._random.random)
+                # To wait beyond the deadline would only delay the failure.
                 if attempt == self._settings.retry.attempts or wait >= self._remaining(call):
                     raise self._failure(error) from error
                 _LOG.debug("%s: attempt %d failed, again in %.1f s: %s", self._name, attempt, wait, error.message)
@@ -204,6 +206,8 @@ class ModelChannel:
         mean = self._output_seen // self._answers_seen if self._answers_seen else _FIRST_GUESS
         usage = ModelUsage(input_tokens=prompt, output_tokens=mean)
         expected, cost = float(billed_tokens(usage) or 0), self._cost(usage) or 0.0
+        # Before the first answer nothing is known, so that attempt goes alone: thoughts may take far more than the
+        # guess.
         if not self._answers_seen:
             return Estimate(tokens=expected, cost=cost, most_tokens=UNKNOWN, most_cost=UNKNOWN)
         most = ModelUsage(input_tokens=prompt, output_tokens=2 * self._longest_output)
@@ -218,6 +222,7 @@ class ModelChannel:
         """Tokens and US dollars of a reply, for the budget: as the provider reported them, else an estimate."""
         reported = billed_tokens(reply.usage)
         guess = len(reply.text) // _CHARACTERS_PER_TOKEN + 1
+        # Thoughts are billed as output.
         output = guess if reported is None else (reply.usage.output_tokens or 0) + (reply.usage.thought_tokens or 0)
         self._answers_seen += 1
         self._output_seen += output
@@ -245,6 +250,7 @@ class ModelChannel:
         return ModelFailure(error.kind, f"{self._name}: {error.message}", error.hint)
 
     def _deadline_failure(self) -> ModelFailure:
+        # Named apart, since another setting has to be raised.
         if self._until is not None and time.monotonic() >= self._until:
             return ModelFailure(
                 "deadline", f"{self._name} could not be called before the run's time limit.", "Raise `run-timeout`."

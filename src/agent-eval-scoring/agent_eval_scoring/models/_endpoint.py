@@ -45,6 +45,7 @@ class Endpoint:
     @property
     def verified_by_opening(self) -> bool:
         """Whether opening the client verifies the credentials, because it has to obtain them."""
+        # Credentials of the machine, for which a token is fetched; a key is only sent.
         return self.api_key is None and self.provider.protocol in {"gemini", "vertex-eval", "anthropic"}
 
     @property
@@ -68,6 +69,7 @@ class Endpoint:
     @property
     def client_key(self) -> str:
         """Equal for endpoints that can share a client. Don't print it: it depends on the key."""
+        # A hash, so that the key is in no dict whose repr a traceback could show.
         secret = hashlib.sha256((self.api_key or "").encode()).hexdigest()
         return f"{self.identity} {self.api_version} {self.credentials_file} {secret}"
 
@@ -76,6 +78,7 @@ def provider_of(name: ModelName, environ: Mapping[str, str]) -> Provider:
     """Returns a model's provider; as in google-genai, the environment may select Vertex AI for bare Gemini names."""
     if name.provider is not None:
         return name.provider
+    # The newer name has precedence. As in google-genai, a variable that is set to anything else means Gemini's API.
     for variable in ("GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI"):
         if variable in environ:
             return PROVIDERS["vertex_ai" if environ[variable].lower() in {"true", "1"} else "gemini"]
@@ -120,10 +123,13 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
     except ValueError as error:
         raise ModelFailure("invalid-request", f"{error}.") from error
     provider = provider_of(name, environ)
+    # Before the packages: it needs neither OpenAI's nor Anthropic's.
     if provider is EVALUATION:
         return _evaluation(name, _base_url(provider, ModelSettings(), environ), environ)
+    # `judge-api-key` belongs to one provider: sent to another one, it would be given away.
     explicit = settings if provider.name == owner else ModelSettings()
     package = "anthropic" if provider.protocol == "anthropic" else "openai"
+    # Found, not imported: the import takes longer than all other checks before a run.
     if provider.protocol != "gemini" and importlib.util.find_spec(package) is None:
         has = "has" if package == "openai" else "lacks"
         raise ModelFailure(
@@ -139,6 +145,7 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
     variable = _first(provider.key_variables, environ)
     api_key = explicit.api_key or (environ[variable].strip() if variable else None)
     _check_key(api_key, variable or "AGENT_EVAL_JUDGE_API_KEY")
+    # vLLM and the like need no key.
     own_server = provider.name == "openai" and not is_openai(base_url)
     if api_key is None and provider.needs_key and not own_server:
         raise _missing_key(model, provider, owner if settings.api_key else None)
@@ -176,6 +183,7 @@ def _base_url(provider: Provider, explicit: ModelSettings, environ: Mapping[str,
     url = explicit.base_url or _value(provider.base_url_variables, environ) or provider.base_url
     if url is None:
         return None
+    # Secrets and variables of CI systems often end in a line break.
     url = url.strip().rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise ModelFailure(
@@ -183,6 +191,7 @@ def _base_url(provider: Provider, explicit: ModelSettings, environ: Mapping[str,
             f"{url!r} is no base URL for {provider.name}: it must start with http(s)://.",
             None if "://" in url else f"Write e.g. `http://{url}` as `judge-base-url`, or in its variable.",
         )
+    # OLLAMA_HOST has no path; the compatible API is below /v1.
     if provider.name == "ollama" and not url.endswith("/v1"):
         url += "/v1"
     if provider.protocol == "anthropic":
@@ -195,8 +204,10 @@ def _vertex(
 ) -> Endpoint:
     """Resolves in google-genai's order: explicit key, project, key in the environment, machine credentials."""
     project = name.project or _value(("GOOGLE_CLOUD_PROJECT", "VERTEXAI_PROJECT"), environ)
+    # `global` as in google-genai. The other names are LiteLLM's.
     location = name.location or _value(("GOOGLE_CLOUD_LOCATION", "VERTEXAI_LOCATION"), environ) or "global"
     variable = _first(provider.key_variables, environ)
+    # A project in the model's name asks for that project, which a key (express mode) can't choose.
     if name.project is None and (explicit.api_key or (project is None and variable)):
         return Endpoint(
             name=name,
@@ -233,6 +244,7 @@ def _bedrock(
     region = name.location or _value(("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_REGION_NAME"), environ)
     variable = _first(provider.key_variables, environ)
     api_key = explicit.api_key or (environ[variable].strip() if variable else None)
+    # It becomes part of a host name: `evil.example/` must not get the request.
     if region is None or not re.fullmatch(r"[a-z0-9-]+", region):
         said = "is not set" if region is None else f"is {region!r}, which is not a valid name"
         raise ModelFailure("no-credentials", f"`{name.written}` needs a region: AWS_REGION {said}.", "Set AWS_REGION.")
@@ -269,6 +281,7 @@ def _evaluation(name: ModelName, base_url: str | None, environ: Mapping[str, str
             "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with google-github-actions/auth before this step; or "
             'remove `"backend": "vertex"` from the criterion to use your judge model instead.',
         )
+    # Both become part of the address.
     for variable, value in values.items():
         if not re.fullmatch(r"[a-z0-9][a-z0-9.:-]*" if variable != _LOCATION else r"[a-z0-9-]+", value):
             raise ModelFailure("invalid-request", f"{variable} is {value!r}, which is not a valid name.")
@@ -285,6 +298,7 @@ def _credentials_file(environ: Mapping[str, str]) -> str | None:
     """Returns the file of application default credentials, as google-auth finds it."""
     if named := environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
         try:
+            # Read here, because google-auth's error would come only with the first call.
             json.loads(Path(named).read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise ModelFailure(

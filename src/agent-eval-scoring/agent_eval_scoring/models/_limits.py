@@ -65,6 +65,7 @@ class Health:
     def silent(self, call: Hashable, seconds: float) -> None:
         """Records a call that received no data for so long that several such calls mean an outage."""
         self._silent.add(call)
+        # Distinct calls: one long prompt that is asked again and again is no outage.
         if self._failure is None and len(self._silent) >= _SILENT_CALLS:
             calls, duration = plural(len(self._silent), "call"), plural(round(seconds), "second")
             self._failure = ModelFailure(
@@ -79,6 +80,7 @@ class Health:
             # The outage starts now: without calls since the last answer its true start is unknown.
             self._well_at = now
         self._failed += 1
+        # Both: many failures within a second are a burst, one failure in a minute is a slow model.
         if self._failure is None and self._failed >= self._enough and now - self._well_at >= self._outage:
             seconds = plural(round(now - self._well_at), "second")
             self._failure = ModelFailure(
@@ -167,6 +169,7 @@ class Meter:
                 break
             self._changed.clear()
             await self._changed.wait()
+        # Counted when it starts: a call that fails may be billed, too.
         self.spent.calls += 1
         self._reserved.calls += 1
         self._reserved.tokens += expected.most_tokens
@@ -180,6 +183,7 @@ class Meter:
         self._reserved.cost -= reservation.estimate.most_cost
         self.spent.tokens += tokens
         self.spent.cost += cost
+        # Never cleared here: each waiting attempt clears it itself before it looks again.
         self._changed.set()
 
     @property
@@ -224,6 +228,7 @@ class Meter:
         if cause is None:
             return ModelFailure("budget", sentence, hint)
         sentence = f"Model calls failed ({cause.message.rstrip('.')}). {sentence} Failed calls count."
+        # Most calls succeeded, so the budget and not the outage is the reason.
         if 2 * self._failed < self.spent.calls - self._reserved.calls:
             return ModelFailure("budget", sentence, hint)
         first = cause.hint or "Start the job again when the provider is back."
@@ -231,6 +236,7 @@ class Meter:
 
     def _uncertain(self, expected: Estimate) -> bool:
         budget, spent, reserved = self.budget, self.spent, self._reserved
+        # Nothing in flight to wait for: an attempt that waited now would wait for ever.
         if not reserved.calls:
             return False
         tokens = spent.tokens + reserved.tokens + expected.most_tokens

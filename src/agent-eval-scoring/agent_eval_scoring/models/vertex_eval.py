@@ -114,6 +114,7 @@ class VertexEvalClient:
         self._storage = endpoint.storage_url
         self._credentials = credentials
         self._client = client
+        # One refresh for all calls in flight: each would fetch a token of its own.
         self._refreshing = asyncio.Lock()
         self._defining = asyncio.Lock()
         self._definitions: dict[str, dict[str, Any]] = {}
@@ -123,6 +124,7 @@ class VertexEvalClient:
         body = _body(request.prompt)
         try:
             async with asyncio.timeout(request.timeout):
+                # Inside of the time limit: the first call fetches the definition, too.
                 body["metrics"] = [await self._defined(metric) for metric in body["metrics"]]
                 response = await self._request("POST", self._url, json=body)
         except TimeoutError as error:
@@ -154,10 +156,12 @@ class VertexEvalClient:
         async with self._refreshing:
             if not self._credentials.valid:
                 try:
+                    # google-auth is synchronous, and would stop every other call meanwhile.
                     await asyncio.to_thread(self._credentials.refresh, Request())
                 except GoogleAuthError as error:
                     raise credentials_rejected(error) from error
         headers = {"Authorization": f"Bearer {self._credentials.token}"}
+        # Of a user's credentials: without the header, the request would count for gcloud's own project.
         if project := getattr(self._credentials, "quota_project_id", None):
             headers["x-goog-user-project"] = str(project)
         return headers
@@ -169,6 +173,7 @@ class VertexEvalClient:
             return metric
         async with self._defining:
             if name not in self._definitions:
+                # An object's name is one segment of Cloud Storage's path.
                 path = f"metrics/{name}.yaml".replace("/", "%2F")
                 url = f"{self._storage or _STORAGE}/download/storage/v1/b/{_BUCKET}/o/{path}"
                 # An emulator of Cloud Storage gets no token, as with Google's own client.
@@ -198,6 +203,7 @@ def _definition(text: str) -> dict[str, Any]:
     from ruamel.yaml.error import YAMLError
 
     try:
+        # Safe, though Google wrote it: it comes over the network.
         definition = YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:
         raise _no_definition("it is not YAML") from error
@@ -235,9 +241,11 @@ def _result(answer: Any) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise ProviderError("the answer could not be parsed: it has no `metricResults`", then="retry")
     error = result.get("error")
+    # The service answers 200 and puts a metric's failure into its result. Code 0 is OK.
     if isinstance(error, dict) and error.get("code"):
         raise _result_error(error)
     score = result.get("score")
+    # A missing score is no 0: it would fail the case for what the service has not said.
     if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
         explanation = whole_line(str(result.get("explanation") or ""))
         raise ProviderError(f"the service gave no score{f': {explanation}' if explanation else ''}", kind="malformed")
@@ -272,6 +280,7 @@ def _result_error(error: Mapping[str, Any]) -> ProviderError:
     message = f"the service returned an error ({code}: {whole_line(str(error.get('message', '')))})"
     if code in _RETRIED_CODES:
         return ProviderError(message, then="slow-down" if _RETRIED_CODES[code] else "retry")
+    # The rest is about this one instance, e.g. that its content is blocked.
     if code in _NOT_ALLOWED:
         return ProviderError(message, kind="invalid-request", then="give-up")
     return ProviderError(message, kind="refused")
