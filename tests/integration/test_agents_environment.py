@@ -22,7 +22,7 @@ from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval_agents.sandbox.spawn import Account, Sandbox, agent_account
 from agent_eval_agents.sandbox.uids import claim, end_processes, free_uids
 from agent_eval_agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint, uses_in_place
-from agent_eval_agents.venv._store import prune
+from agent_eval_agents.venv._store import Place, prune
 from agent_eval_agents.venv.environment import (
     AgentInterpreter,
     EnvironmentRequest,
@@ -532,6 +532,15 @@ def test_environment__which_file_names_the_dependencies(bench: Bench) -> None:
     (bench.bot / "pyproject.toml").write_text("[project\n")
     with pytest.raises(AgentFailure, match="can't be read"):
         dependencies(bench)
+
+
+@pytest.mark.parametrize("content", [b"\xff,,1\n", b"a.py\n", b'"' + b"a" * 200_000 + b"\n"])
+def test_an_environment_whose_list_of_files_is_damaged__is_damaged(content: bytes, tmp_path: Path) -> None:
+    place = Place(folder=tmp_path, key="k")
+    record = place.venv / "lib/python3.12/site-packages/a.dist-info/RECORD"
+    record.parent.mkdir(parents=True)
+    record.write_bytes(content)
+    assert place.damage() == f"{record} can't be read"
 
 
 async def test_an_environment_that_lost_a_file__is_made_again_and_named(bench: Bench) -> None:

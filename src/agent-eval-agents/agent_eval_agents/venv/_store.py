@@ -129,13 +129,15 @@ class Place:
     def damage(self) -> str | None:
         """The first missing or changed file of the installed packages; None if there is none."""
         for record in sorted(self.venv.glob("lib/python*/site-packages/*.dist-info/RECORD")):
-            packages = record.parent.parent
-            for name, _, size in csv.reader(record.read_text("utf-8").splitlines()):
-                try:
+            packages, name = record.parent.parent, ""
+            try:
+                for name, _, size in csv.reader(record.read_text("utf-8").splitlines()):
                     if size and not name.endswith("/RECORD") and (packages / name).stat().st_size != int(size):
                         return f"{packages / name} was changed after the installation"
-                except FileNotFoundError:
-                    return f"{packages / name} is missing"
+            except FileNotFoundError:
+                return f"{packages / name} is missing"
+            except (OSError, ValueError, csv.Error):  # A disk may have damaged the list as well.
+                return f"{record} can't be read"
         return None if self.python.exists() else f"{self.python} is missing"
 
 
