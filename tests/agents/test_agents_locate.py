@@ -312,7 +312,14 @@ def test_choose_agents__state_that_an_agent_cannot_begin_with(tmp_path: Path, ag
 
 NAMED = (
     *("home", "package.module", "/else/where:x", "recorded:out/", "recorded:", "a2a:http://h/x", "server:dice"),
-    *("adk:http://127.0.0.1:8000/api#weather", "http://h:8000", "https://h/x#app", "adk:h:8000", "adk:http://u:p@h"),
+    *(
+        "adk:http://127.0.0.1:8000/api#weather",
+        "adk:http://h/run#weather",
+        "http://h:8000",
+        "https://h/x#app",
+        "adk:h:8000",
+        "adk:http://u:p@h",
+    ),
     *(
         "openai:http://u:p@h/x",
         "adk:",

@@ -53,7 +53,7 @@ def test_component__has_the_inputs_of_the_settings() -> None:
         default = f" Default: {one.default}." if one.default else ""
         text = f"{one.help}{default}".replace("pull request", "merge request").replace("pull-request comment", "note")
         described += f'    {one.input}:\n      description: {json.dumps(text)}\n      default: ""\n'
-        passed += f"    INPUT_{one.field.upper()}:\n      value: $[[ inputs.{one.input} ]]\n      expand: false\n"
+        passed += f'    INPUT_{one.field.upper()}:\n      value: "$[[ inputs.{one.input} ]]"\n      expand: false\n'
     image = SPEC["spec"]["inputs"]["image"]["default"]
     for before, expected, after in ((f"{image}\n", described, "---\n"), ("  variables:\n", passed, "  script:\n")):
         start = TEXT.index(before)

@@ -33,6 +33,7 @@ from agent_eval_results.data.causes import CauseCode, Place
 from agent_eval_results.data.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval_results.data.decision import PassRates
 from agent_eval_results.data.report import (
+    CaseReport,
     ModelUsageReport,
     ProblemReport,
     Reason,
@@ -40,13 +41,16 @@ from agent_eval_results.data.report import (
     ShardReport,
     TurnEvidence,
 )
-from agent_eval_results.report.phrases import next_step, next_text, pass_rates_notices, say
+from agent_eval_results.report.phrases import next_step, next_text, pass_rates_notices, put_into_words, say
 from agent_eval_results.report.renderers import annotation_commands, comment_markdown, summary_markdown
 from agent_eval_results.report.renderers._console import console
 from agent_eval_results.report.renderers.junit import junit_xml
 from agent_eval_results.report.views import Links, usage_line, view_of
 from agent_eval_results.report.views.examples import example_of
+from agent_eval_scoring.core.content import FunctionCall
 from agent_eval_scoring.core.recording import RunError
+from agent_eval_scoring.criteria._differences import render_call
+from agent_eval_scoring.criteria._explain import explain_trajectory
 
 FILES = {"results": "out/results.json", "report": "out/report.html"}
 
@@ -105,6 +109,31 @@ def test_console__says_an_exception_once(event: str, answer: str) -> None:
     crashed.conversation = ConversationReport(run=0, turns=[turn])
     sides = [(side.expected, side.now) for side in example_of(crashed).sides]
     assert sides == [("It is open.", f"(no answer){answer}"), ("", "KeyError: 'garage'")]
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "said"),
+    [
+        ({"n": "3"}, {"n": 3}, 'get(n): expected "3", got 3 (expected text, not a number)'),
+        ({"n": True}, {"n": "true"}, 'get(n): expected true, got "true" (expected a boolean, not text)'),
+        ({"n": None}, {"n": "null"}, 'get(n): expected null, got "null" (expected null, not text)'),
+        ({"n": "Rome"}, {"n": "rome"}, 'get(n): expected "Rome", got "rome" (only upper and lower case differ)'),
+        ({"n": 3}, {"n": 4}, None),
+        ({"n": "3"}, {"n": [3]}, None),
+    ],
+)
+def test_console__says_in_what_calls_of_one_look_differ(expected: Any, got: Any, said: str | None) -> None:
+    wanted, made = FunctionCall(name="get", args=expected), FunctionCall(name="get", args=got)
+    evidence = TurnEvidence(turn=0, score=0.0, user="Hi", why=list(explain_trajectory([wanted], [made])))
+    failing = case("a", "failed", metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [evidence]}))
+    step = StepReport(call=render_call(made))
+    turn = TurnReport(turn=0, user="Hi", expected_calls=[render_call(wanted)], steps=[step])
+    failing.conversation = ConversationReport(run=0, turns=[turn])
+    put_into_words(report("failed", [failing]))
+    again = CaseReport.model_validate_json(failing.model_dump_json())  # as from a file
+    remarks = example_of(failing).remarks
+    assert remarks == example_of(again).remarks
+    assert remarks == (() if said is None else (said,))
 
 
 def passing(cases: int, files: int) -> RunReport:

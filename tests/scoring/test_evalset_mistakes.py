@@ -29,6 +29,23 @@ def scored(options: Any) -> dict[str, Any]:
     return {"criteria": {"tool_trajectory_avg_score": options}}
 
 
+def of_turn(data: Any) -> dict[str, Any]:
+    return of_set([{"eval_id": "a", "conversation": [{**TURN, "intermediate_data": data}]}])
+
+
+def of_calls(call: Any) -> dict[str, Any]:
+    return of_turn({"tool_uses": [call]})
+
+
+def ruled(rule: Any) -> dict[str, Any]:
+    return {"criteria": {"tool_rules": {"threshold": 1, "rules": [rule]}}}
+
+
+def levelled(levels: Any) -> dict[str, Any]:
+    metric = {"threshold": 0.5, "rubrics": [RUBRIC], "rubric_levels": {"kind": levels}}
+    return {"criteria": {"rubric_based_final_response_quality_v1": metric}}
+
+
 def of_cli(config: str | None, case: Any = None) -> dict[str, Any]:
     data = {"eval_cases": [case or {"eval_case_id": "a", "prompt": {"role": "user", "parts": [{"text": "Hi"}]}}]}
     files: dict[str, Any] = {"agents-cli-manifest.yaml": MANIFEST, "tests/eval/datasets/basic.json": data}
@@ -43,8 +60,101 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "rules of an argument without its tool": (
         {"a.test.json": SET, "test_config.json": scored({"threshold": 1, "args": {"city": "ignore_case"}})},
-        'write {"TOOL": {"city": "ignore_case"}}, with the tool that has `city`.',
+        "maps tools to the rules of their arguments.",
+        'Write {"TOOL": {"city": "ignore_case"}}, with the tool that has `city`.',
+    ),
+    "an unknown condition of a rule": (
+        {"a.test.json": SET, "test_config.json": ruled({"after": ["a", "b"]})},
+        '6:1: error [invalid-value] `rules[0]` has the unknown condition "after".',
+        'Write {"before": ["FIRST_TOOL", "SECOND_TOOL"]}, {"success_before": ["FIRST_TOOL", "SECOND_TOOL"]}, ',
+    ),
+    "a rule with a name for a list": (
+        {"a.test.json": SET, "test_config.json": ruled({"at_most": "get"})},
+        "6:1: error [invalid-value] `rules[0]` has a wrong value.",
+        'Write {"at_most": {"TOOL": 2}}.',
+    ),
+    "a value of a union": (
+        {"a.test.json": SET, "test_config.json": scored({"threshold": 1, "depth": "deep"})},
+        "`depth` should be 'outer' or 'all', or a list, not \"deep\".",
         "Correct the value, or remove the key to use its default.",
+    ),
+    "criteria without their key": (
+        {"a.test.json": SET, "test_config.json": {"response_match_score": 0.8}},
+        "1:1: error [no-criteria]",
+        'Put the criteria below the key `criteria`: {"criteria": {"response_match_score": ...}}.',
+    ),
+    "a threshold outside of the scale": (
+        {"a.test.json": SET, "test_config.json": {"criteria": {"response_evaluation_score": 0.8}}},
+        "3:30: error [threshold-out-of-range]",
+        "Write a number from 1 to 5, e.g. 4.",
+    ),
+    "one level of a rubric": (
+        {"a.test.json": SET, "test_config.json": levelled([{"score": 1, "text": "yes"}])},
+        "there must be 2 to 7, not 1.",
+        'Write at least two levels, e.g. [{"score": 0, ',
+    ),
+    "levels in percent": (
+        {"a.test.json": SET, "test_config.json": levelled([{"score": 0, "text": "no"}, {"score": 100, "text": "yes"}])},
+        "they go from 0 to 100, and must go from 0 to 1.",
+        'Write scores from 0 to 1, e.g. [{"score": 0, ',
+    ),
+    "a scenario as a text": (
+        of_set([{"eval_id": "a", "conversation_scenario": "Ask."}]),
+        "`conversation_scenario` must be an object, not the string",
+        'Write {"starting_prompt": "Hello", "conversation_plan": "Book a table for two."}.',
+    ),
+    "a text under the legacy name": (
+        of_set([{"eval_id": "a", "conversation": [{"user_content": MESSAGE, "reference": "Yes."}]}]),
+        "[unknown-key] `reference` is not a key of an invocation.",
+        'This is called `final_response`. Write "final_response": {"parts": [{"text": "..."}]}.',
+    ),
+    "a call of OpenAI": (
+        of_calls({"type": "function", "function": {"name": "get", "arguments": "{}"}}),
+        "[unknown-key] `function` is not a key of a function call.",
+        'This is the form of OpenAI\'s API. Write {"name": "get_weather", "args": {"city": "Berlin"}}.',
+    ),
+    "a call's name with parentheses": (
+        of_calls({"name": "get()", "args": {}}),
+        "[invalid-value] No tool can be named `get()`, so no call of the agent can match it.",
+        'Write only the tool\'s name: "get".',
+    ),
+    "a call beside the content of an event": (
+        of_turn({"invocation_events": [{"author": "a", "function_call": {"name": "get", "args": {}}}]}),
+        "[misspelt-key] `function_call` of an event is not read, so nothing is expected.",
+        'Write "content": {"parts": [{"function_call": ...}]}.',
+    ),
+    "a tool in another spelling": (
+        {
+            **of_calls({"name": "get_weather", "args": {}}),
+            "test_config.json": {
+                "criteria": {"trajectory_single_tool_use": {"threshold": 1, "tool_name": "getWeather"}}
+            },
+        },
+        "5:14: warning [tool-name-differs] No case expects a call of `getWeather`, but of `get_weather`.",
+        "Did you mean `get_weather`?",
+    ),
+    "a key twice, the last without a value": (
+        {
+            "a.test.json": '{"eval_set_id": "s", "eval_cases": [{"eval_id": "a",\n"conversation": '
+            '[{"user_content": {"parts": [{"text": "Hi"}]}}],\n"conversation": []}]}'
+        },
+        "2:1: error [duplicate-key] The key `conversation` occurs more than once",
+        "Keep one of them.",
+    ),
+    "a list that is not closed": (
+        {"a.test.json": '{"eval_set_id": "s", "eval_cases": [{"eval_id": "a"}}'},
+        "1:53: error [not-json]",
+        "A `]` is missing before this `}`.",
+    ),
+    "eval files of a misspelt name, beside a recording": (
+        {"evals/a.tests.json": SET, "answers.json": SET, "evals/test_config.json": {"criteria": {"safety_v1": 1}}},
+        "error [no-eval-files] No eval file was found",
+        "`evals/a.tests.json` looks like an eval file: rename it, e.g. to `a.test.json`.",
+    ),
+    "an id of ADK in a dataset": (
+        of_cli(METRIC + PROMPT, {"eval_id": "a", "prompt": {"parts": [{"text": "Hi"}]}}),
+        "[case-without-id] `eval_id` is not read in a dataset",
+        "Rename `eval_id` to `eval_case_id`.",
     ),
     "cases by another name": (
         {"a.test.json": {"eval_set_id": "s", "evalcases": [CASE]}},

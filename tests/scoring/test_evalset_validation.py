@@ -480,8 +480,7 @@ HINTS: dict[str, tuple[Any, Any, list[str], str]] = {
         'Write {"author": "sub_agent", "text": "..."}.',
     ),
     "a string that is not closed": ('{"eval_set_id": "a\n", "eval_cases": []}', None, [], "The string is not closed"),
-    "a colon without a case": (ONE, None, ["a.test.json:"], "Did you mean `a.test.json`?"),
-    "a case as another argument": (ONE, None, ["a.test.json", "c"], "`a.test.json:c` selects this case"),
+    "a case as another argument": (ONE, None, ["a.test.json", "c"], "It is a case: write `a.test.json:c`."),
 }
 """An eval file, a config or None, the targets, and what to do."""
 

@@ -20,6 +20,8 @@ MISTAKES = (
     *("run --model m", "run -n 4", "run --threshold a=b"),
     *("run --volcengine-secret-key k", "export xyzzy --abc", "export csv a b", "export adk --output x"),
     *("run --parallel 4", "run --help-al", "edit a:b --message Hi"),
+    *("run --fail-fast=true", "run --fail-fast=no", "mutate --seed a", "validate --threshold a=1", "publish"),
+    *("compare", "accept --abc", "view --size 0"),
 )
 
 
@@ -34,8 +36,9 @@ def test_arguments__mistake_has_a_suggestion(
         with pytest.raises(SystemExit) as exit:
             main(mistake.split())
         usage, *_, said = capsys.readouterr().err.strip().splitlines()
+        usage = usage.partition("     (options: ")[0]
         said = said.partition(" (choose from")[0]  # Which differs between versions of Python.
-        lines.append(f"$ agent-eval {mistake}\n{usage[:40]}\n{said}\nexit {exit.value.code}\n")
+        lines.append(f"$ agent-eval {mistake}\n{usage[:60]}\n{said}\nexit {exit.value.code}\n")
     check("golden_arguments.txt", "".join(lines))
 
 

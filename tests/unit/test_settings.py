@@ -174,10 +174,64 @@ def test_settings__of_policies() -> None:
             "The file can't be read: Invalid value: `fail-fast = True`",
             "Write it in lower case: true.",
         ),
+        *(
+            (line, f"The file can't be read: Invalid value: `{line}`", todo)
+            for line, todo in {
+                "fail-fast = yes": "Write true or false: `fail-fast = true`.",
+                "fail-fast = off": "Write true or false: `fail-fast = false`.",
+                "concurrency = three": "`concurrency` must be a number: `concurrency = 3`.",
+                "turn-timeout = long": "`turn-timeout` must be a number: `turn-timeout = 180`.",
+                "gate = both": 'Texts need quotes: "both".',
+                "judge-model = gemini-2.5-flash": 'Texts need quotes: "gemini-2.5-flash".',
+            }.items()
+        ),
+        *(
+            (line, f"`{line.split()[0]}` must be {form}", f"Write e.g. `{example}`.")
+            for line, form, example in (
+                ("paths = [1, 2]", "a list of texts, not [1, 2].", 'paths = ["evals"]'),
+                ("paths = 3", "a list of texts, not 3.", 'paths = ["evals"]'),
+                ("exclude = true", "a list of texts, not true.", 'exclude = ["evals/slow/"]'),
+                ("agent = true", "a text, not true.", 'agent = "..."'),
+                ("fail-fast = []", "true or false, not [].", "fail-fast = true"),
+                ("concurrency = [3]", "a number, not [3].", "concurrency = 3"),
+                ('report = ["full"]', '"full" or "failing" or "scores" or "off", not ["full"].', 'report = "off"'),
+            )
+        ),
+        (
+            "num-runs: 3",
+            "The file can't be read: Expected '=' after a key in a key/value pair: `num-runs: 3`",
+            "Write `=` instead of the colon: `num-runs = 3`.",
+        ),
+        (
+            'judge-model = "gemini',
+            "The file can't be read: Illegal character '\\n': `judge-model = \"gemini`",
+            "A quote is not closed: add one at the end of the text.",
+        ),
+        (
+            'evals/** = "bot"',
+            "The file can't be read: Expected '=' after a key in a key/value pair: `evals/** = \"bot\"`",
+            'A key with other characters than letters, digits, - and _ needs quotes: "evals/**" = ...',
+        ),
+        (
+            '*.test.json = "bot"',
+            'The file can\'t be read: Invalid statement: `*.test.json = "bot"`',
+            'A key with other characters than letters, digits, - and _ needs quotes: "*.test.json" = ...',
+        ),
+        (
+            'agents.a.test.json = "bot"',
+            "`a.test.json` in [agents] has dots, so it needs quotes.",
+            'Write "a.test.json" = "my_agent".',
+        ),
+        (
+            "prices.gemini-2.5-flash = {input = 1, output = 2}",
+            "`gemini-2.5-flash` in [prices] has dots, so it needs quotes.",
+            'Write "gemini-2.5-flash" = {input = 0.3, output = 2.5}.',
+        ),
+        ("server.bot = {}", "There is no setting for `server`.", "Did you mean `[servers.NAME]`?"),
     ],
 )
 def test_read_settings_file__says_what_to_write_in_a_line(line: str, what: str, todo: str) -> None:
-    [problem] = read_settings_file(f"num-runs = 3\n{line}\n").problems
+    [problem] = read_settings_file(f"min-pass-rate = 0.5\n{line}\n").problems
     assert (problem.line, problem.message, problem.hint) == (2, what, todo)
 
 

@@ -123,13 +123,19 @@ class _Parser(argparse.ArgumentParser):
         if (value := re.match(r"argument (--[\w-]+): expected \d arguments", message)) is not None:
             names = self._option_string_actions[value[1]].metavar or ()
             message = f"{value[1]} takes {' and '.join(names)}: `{' '.join((value[1], *names))}`"
+        if (value := re.match(r"argument (--[\w-]+): ignored explicit argument (.+)", message)) is not None:
+            is_off = value[2].strip("'").lower() in ("false", "no", "off", "0")
+            todo = "leave it out" if is_off else f"write `{value[1]}`"
+            message = f"{value[1]} takes no value, not {value[2]}: {todo}"
+        if (value := re.match(r"argument (--[\w-]+): invalid int value: (.+)", message)) is not None:
+            message = f"{value[1]} must be a whole number, not {value[2]}"
         if formats := next(
             (action for action in self._actions if isinstance(action, argparse._SubParsersAction)), None
         ):
             message = message.replace("required: FORMAT", f"required: FORMAT, one of {', '.join(formats.choices)}")
         if required or (self.usage is None and self.format_usage().count("\n") > 2):
             words = [f"{action.option_strings[-1]} {action.metavar}" for action in required]
-            words += [str(action.metavar) for action in self._actions if not action.option_strings]
+            words += [_as_typed(action) for action in self._actions if not action.option_strings]
             self.usage = f"{self.prog} {' '.join(words)} [options]     (options: {self.prog} --help)"
         super().error(message)
 
@@ -138,6 +144,13 @@ class _Parser(argparse.ArgumentParser):
         if name := self.workbench_command:
             self.workbench_command = ""
             importlib.import_module("agent_eval_workbench.commands.arguments").add_arguments(name, self)
+
+
+def _as_typed(action: argparse.Action) -> str:
+    """An argument without a flag, in brackets if it can be left out."""
+    metavar = action.metavar if isinstance(action.metavar, str) else " ".join(action.metavar or ())
+    more = " ..." if action.nargs in ("*", "+") and "..." not in metavar else ""
+    return f"[{metavar}{more}]" if action.nargs in ("*", "?") and "[" not in metavar else f"{metavar}{more}"
 
 
 class _MainParser(_Parser):
@@ -244,6 +257,8 @@ def _unknown_command(word: str, commands: Mapping[str, _Parser]) -> str:
         return f"a command must come first. {listed}"
     if Path(word.partition(":")[0]).exists():
         return f"`{word}` is a path, not a command. Did you mean `agent-eval run {word}`?"
+    if word in ("publish", "link"):
+        return f"there is no command `{word}`. It is `mode: {word}` of the action"
     near = ["run"] if word in {"eval", "evaluate", "test"} else difflib.get_close_matches(word, commands, n=1)
     return f"there is no command `{word}`. " + (f"Did you mean `{near[0]}`?" if near else listed)
 
@@ -271,9 +286,9 @@ def _unrecognized(rest: Sequence[str], command: str, parsers: Mapping[str, argpa
     if former := FORMER.get(flag.removeprefix("--")):
         return f"{message}. Use {former}"
     known = [name for name in parsers[command]._option_string_actions if name not in {"--help", "--help-all"}]
-    if near := difflib.get_close_matches(flag, known, n=1):
-        return f"{message}. Did you mean {near[0]}?"
     others = [f"`{name}`" for name, parser in parsers.items() if flag in parser._option_string_actions]
+    if near := difflib.get_close_matches(flag, known, n=1, cutoff=0.85 if others else 0.6):
+        return f"{message}. Did you mean {near[0]}?"
     everything = "--help-all" if command == "run" else "--help"
     more = f"It is a flag of {', '.join(others)}" if others else f"All flags: agent-eval {command} {everything}"
     return f"{message}. {more}."

@@ -68,7 +68,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words",
         nargs="+",
-        metavar="HEAD BASE",
+        metavar="[HEAD] BASE",
         help=f"results.json or output directory of the newer run (default: {_DEFAULT}), and the same of the older run, "
         "or an .evalset_result.json of ADK",
     )

@@ -333,7 +333,7 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, without_code: str | No
     for criterion in file.config.criteria:
         if criterion.name in file.config.custom_metrics:
             if without_code is not None and "code" not in file.config.custom_metrics[criterion.name]:
-                problems.append(_metric_without_agent(criterion.metric, config, without_code))
+                problems.append(_metric_without_agent(criterion.metric, file.config, without_code))
             continue
         if criterion.metric not in METRICS:
             problems += _package_problem(criterion, config)
@@ -352,14 +352,15 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, without_code: str | No
     return problems
 
 
-def _metric_without_agent(metric: str, config: str, agent: str) -> Problem:
+def _metric_without_agent(metric: str, config: EvalConfig, agent: str) -> Problem:
     server = agent.startswith(("adk:", "a2a:"))
     why = "which is not here: the agent is a server" if server else "and a recording has none"
     return Problem(
         code="custom-metric-without-agent",
         message=f"The custom metric `{metric}` runs in the agent's environment, {why}.",
         hint="Run the agent itself (`agent: DIRECTORY`), or remove the metric from `criteria`.",
-        file=config,
+        file=config.source,
+        line=int(config.places[metric].rpartition(":")[2]) if metric in config.places else None,
     )
 
 

@@ -128,7 +128,7 @@ def read_tool_rules(
         The valid entries in order, and all problems.
     """
     example = '[[tool]]\n    name = "search_*"\n    ignore = ["request_id"]'
-    reader = TableReader(code="tool-rule-invalid", example=example, lines=lines, file=file)
+    reader = TableReader(code="tool-rule-invalid", example=example, lines=lines, file=file, hints=_OF_TOOLS_HINTS)
     rules = []
     for at, values in reader.array(entries, "tool", _OF_TOOLS):
         if "name" not in values:
@@ -138,7 +138,7 @@ def read_tool_rules(
                 "This [[tool]] sets nothing.", at, f"Set {', '.join(list(_OF_TOOLS)[1:])}, or remove the entry."
             )
         elif "match" in values and "ignore" in values:
-            reader.error("This [[tool]] has both `match` and `ignore`.", at, "`match` names all arguments that decide.")
+            reader.error("This [[tool]] has both `match` and `ignore`.", at, _MATCH_OR_IGNORE)
         else:
             rules.append(ToolRule(**values, line=lines.get(at)))
     return tuple(rules), reader.problems
@@ -185,6 +185,12 @@ def _args(value: Any) -> dict[str, Any]:
     return check_rules(value)
 
 
+_MATCH_OR_IGNORE = "Remove one of them: `match` names all arguments that decide, `ignore` those that don't."
+_OF_TOOLS_HINTS = {
+    **{name: f'Write e.g. `{name} = ["request_id"]`.' for name in ("match", "ignore", "mask")},
+    "answers": 'Write `answers = "case"`: the tool answers as the case expects.',
+    "depends": 'Write e.g. `depends = ["data/*.json"]`.',
+}
 _OF_TOOLS: Fields = {
     "name": text,
     "match": _arguments,

@@ -27,6 +27,7 @@ from agent_eval.settings.toml_file import (
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.problem import Problem, Severity, docs_page
 from agent_eval_scoring.core.selectors import nearby
+from agent_eval_scoring.core.toml_lines import Path as KeyPath
 
 _IN_YAML = ("agent-eval.yaml", "agent-eval.yml", "agent-eval.json")
 _FOLDERS = (".github", "eval", "evals", "tests", "tests/eval")
@@ -92,7 +93,7 @@ def read_settings(
     problems += _headers_for_file(values, sources, in_file)
     problems += _unknown_servers(values["agent"], in_file)
     _replay_or_record(values, sources)
-    problems += _conflicts(values, sources)
+    problems += _conflicts(values, sources, in_file.lines)
     settings = Settings(
         root=root,
         agents=in_file.agents,
@@ -138,12 +139,14 @@ def _unknown_servers(agent: str | None, in_file: FileSettings) -> list[Problem]:
 
     named: dict[tuple[str | int, ...], str] = {("agents", pattern): name for pattern, name in in_file.agents.items()}
     named["agent",] = agent or ""
-    declared = {key[1] for key in in_file.lines if len(key) > 1 and key[0] == "servers"}  # valid or not
+    declared = {key[1] for key in in_file.lines if len(key) > 1 and key[0] in ("servers", "server")}  # valid or not
     return [
         Problem(
             code="server-unknown",
             message=f"The agent `{name}` has no table [servers.{name.removeprefix(PREFIX)}] in {CONFIG_FILE}.",
-            hint=f"Known servers: {', '.join(in_file.servers) or 'none'} ({docs_page('remote-agents')}).",
+            hint=f"Did you mean `{PREFIX}{near[0]}`?"
+            if (near := nearby(name.removeprefix(PREFIX), list(in_file.servers), 1, 0.7))
+            else f"Known servers: {', '.join(in_file.servers) or 'none'} ({docs_page('remote-agents')}).",
             file=CONFIG_FILE,
             line=in_file.lines.get(key),
         )
@@ -152,7 +155,7 @@ def _unknown_servers(agent: str | None, in_file: FileSettings) -> list[Problem]:
     ]
 
 
-def _conflicts(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
+def _conflicts(values: Mapping[str, Any], sources: Mapping[str, str], lines: Mapping[KeyPath, int]) -> list[Problem]:
     """An error for each pair of settings that contradict each other."""
     part = values["shard"] is not None
     conflicts = {
@@ -170,6 +173,8 @@ def _conflicts(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Pr
             code="setting-invalid",
             message=f"{sources.get(name, name)} and {sources[other]} exclude each other: {reason}.",
             hint=f"Remove `{name}` or `{other}`.",
+            file=CONFIG_FILE if sources[other].endswith(CONFIG_FILE) else None,
+            line=lines.get((other,)) if sources[other].endswith(CONFIG_FILE) else None,
         )
         for (name, other), reason in conflicts.items()
         if reason

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_eval.gate.policy import Policy
+from agent_eval.settings import parsers
 from agent_eval.settings._agents_file import read_servers, read_tool_rules, read_volatile_rules
 from agent_eval.settings._policy_file import POLICY_KEYS, read_policy
 from agent_eval.settings._tables import OTHER_KEYS
+from agent_eval.settings.options import Setting
 from agent_eval.settings.parsers import words
 from agent_eval.settings.settings import BY_INPUT
 from agent_eval_agents.driver import ServerSpec
@@ -20,7 +22,7 @@ from agent_eval_agents.tape_rules import ToolRule, VolatileRule
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, capped, docs_page
 from agent_eval_scoring.core.text import shorten
 from agent_eval_scoring.core.toml_lines import Path as KeyPath
-from agent_eval_scoring.core.toml_lines import TomlError, lines_of, read_toml
+from agent_eval_scoring.core.toml_lines import TomlError, line_at, lines_of, read_toml
 
 CONFIG_FILE = "agent-eval.toml"
 
@@ -69,6 +71,17 @@ def read_settings_file(text: str) -> FileSettings:
     volatile_rules, volatile_problems = read_volatile_rules(table.pop("volatile", []), lines, CONFIG_FILE)
     problems += volatile_problems
     prices = table.pop("prices", {})
+    split = [
+        f"{name}.{inner}"
+        for name, parts in (prices.items() if isinstance(prices, dict) else ())
+        for inner, price in (parts.items() if isinstance(parts, dict) else ())
+        if isinstance(price, dict)
+    ]
+    if split:
+        line = line_at(lines, ("prices", split[0].partition(".")[0]))
+        problem = _invalid(f"`{split[0]}` in [prices]", "has dots, so it needs quotes", line)
+        problems.append(replace(problem, hint=f'Write "{split[0]}" = {{input = 0.3, output = 2.5}}.'))
+        prices = {}
     try:
         _check_prices(prices)
     except ValueError as error:
@@ -95,15 +108,16 @@ def read_settings_file(text: str) -> FileSettings:
         elif isinstance(value, list) and BY_INPUT[name].parse is words and all(isinstance(item, str) for item in value):
             values[name] = value
         # Before numbers: a bool of Python is an int.
-        elif isinstance(value, bool):
-            values[name] = str(value).lower()
-        elif isinstance(value, str | int | float):
-            values[name] = str(value)
-        else:
-            what = "has a value of the wrong type"
-            if isinstance(value, dict):
-                what = f"is a setting, not a table{'; the table of patterns is [agents]' if name == 'agent' else ''}"
+        elif isinstance(value, str) or (isinstance(value, bool | int | float) and not _takes_text(BY_INPUT[name])):
+            values[name] = str(value).lower() if isinstance(value, bool) else str(value)
+        elif isinstance(value, dict):
+            what = f"is a setting, not a table{'; the table of patterns is [agents]' if name == 'agent' else ''}"
             problems.append(_invalid(f"`{name}`", what, line, name))
+        else:
+            form, example = _form(BY_INPUT[name])
+            what = f"must be {form}, not {shorten(json.dumps(value, default=str), 40)}"
+            problem = _invalid(f"`{name}`", what, line)
+            problems.append(replace(problem, hint=f"Write e.g. `{name} = {example}`."))
     return FileSettings(
         values=values,
         agents=agents,
@@ -126,12 +140,58 @@ def _not_toml(error: TomlError, text: str) -> Problem:
     if _MAY_BE_SECRET.search(row):
         return problem  # Its value must not get into reports.
     problem = replace(problem, message=f"{problem.message}: `{shorten(row, 60)}`")
-    word = re.match(r"(?:[^=]*=\s*)?\[?\s*([A-Za-z][\w./*-]*)\s*[],]?\s*$", row)
-    if str(error).startswith("Invalid value") and word is not None:
-        hint = f'Texts need quotes: "{word[1]}".'
-        hint = f"Write it in lower case: {word[1].lower()}." if word[1] in ("True", "False") else hint
-        problem = replace(problem, hint=hint)
-    return problem
+    hint = _hint_for_row(row, str(error))
+    return problem if hint is None else replace(problem, hint=hint)
+
+
+def _hint_for_row(row: str, error: str) -> str | None:
+    """What to write instead of a row that is not TOML, or None."""
+    word = re.match(r"(?:([\w-]+)\s*=\s*)?\[?\s*([A-Za-z][\w./*-]*)\s*[],]?\s*(?:#.*)?$", row)
+    if error.startswith("Invalid value") and word is not None:
+        name, text = word[1], word[2]
+        setting = BY_INPUT.get(name or "")
+        form, example = _form(setting) if setting is not None else ("", "")
+        if text in ("True", "False"):
+            return f"Write it in lower case: {text.lower()}."
+        if form == "true or false" or (setting is None and text.lower() in ("yes", "no", "on", "off")):
+            return f"Write true or false: `{name or 'blocking'} = {'false' if text.lower() in _NO else 'true'}`."
+        if setting is not None and not form.endswith(("text", "texts")) and not setting.choices:
+            return f"`{name}` must be {form}: `{name} = {example}`."
+        return f'Texts need quotes: "{text}".'
+    key, equals, _ = row.partition("=")
+    if error.startswith(("Expected '=' after a key", "Invalid initial character", "Invalid statement")):
+        if equals and re.search(r"[^\w\s.-]", key) and not re.search(r"[\"':\[]", key):
+            return f'A key with other characters than letters, digits, - and _ needs quotes: "{key.strip()}" = ...'
+        if (pair := re.fullmatch(r"([\w-]+)\s*:\s*([^=]*)", row)) is not None:
+            return f"Write `=` instead of the colon: `{pair[1]} = {pair[2]}`."
+    if error.startswith("Illegal character '\\n'"):
+        return "A quote is not closed: add one at the end of the text."
+    return None
+
+
+_NO = ("no", "off")
+
+
+def _takes_text(setting: Setting) -> bool:
+    """Whether a number or a truth value is certainly a mistake."""
+    return setting.parse in (parsers.text, parsers.path, words, parsers.directory_name, parsers.variables)
+
+
+def _form(setting: Setting) -> tuple[str, str]:
+    """What the value of a setting must be, and an example of it as TOML."""
+    if setting.is_switch:
+        return "true or false", "true"
+    if setting.parse is words:
+        return "a list of texts", '["evals"]' if setting.input == "paths" else '["evals/slow/"]'
+    if setting.choices:
+        return " or ".join(f'"{word}"' for word in setting.choices), f'"{setting.choices[-1]}"'
+    for text in ("3", "0.8"):
+        try:
+            if isinstance(setting.parse(text), int | float):
+                return "a number", setting.default if re.fullmatch(r"[\d.]+", setting.default) else text
+        except ValueError:
+            continue
+    return "a text", f'"{setting.default or "..."}"'
 
 
 _MAY_BE_SECRET = re.compile("key|token|secret|passw|headers|credential|auth", re.IGNORECASE)
@@ -158,6 +218,7 @@ def unreadable(why: str, line: int | None = None, column: int | None = None) -> 
 
 _LIMITS = ("threshold", "thresholds", "criteria", "metrics")
 _AS_TABLES = {name: f"[[{name}]]" for name in ("policy", "quarantine", "tool", "volatile")}
+_AS_TABLES |= {"servers": "[servers.NAME]", "agents": "[agents]", "prices": "[prices]"}
 
 
 def nearest(name: str) -> str | None:
@@ -216,11 +277,26 @@ def _agents(agents: Any, lines: Mapping[KeyPath, int], problems: list[Problem]) 
         message = "is below [agents], so it is read as a pattern; move it above"
         problems += [_invalid(f"`{name}`", message, lines.get(("agents", name)), name) for name in misplaced]
         agents = {name: agent for name, agent in agents.items() if name not in BY_INPUT}
-    if not isinstance(agents, dict) or not all(isinstance(agent, str) for agent in agents.values()):
+    wrong = [name for name, agent in agents.items() if not isinstance(agent, str)] if isinstance(agents, dict) else []
+    if wrong and (whole := _dotted(wrong[0], agents[wrong[0]])):
+        problem = _invalid(
+            f"`{whole}` in [agents]", "has dots, so it needs quotes", line_at(lines, ("agents", wrong[0]))
+        )
+        problems.append(replace(problem, hint=f'Write "{whole}" = "my_agent".'))
+        return {}
+    if wrong or not isinstance(agents, dict):
         message = 'must map patterns to agents, e.g. "evals/**" = "my_agent"'
-        problems.append(_invalid("[agents]", message, lines.get(("agents",))))
+        problems.append(_invalid("[agents]", message, line_at(lines, ("agents", *wrong[:1]))))
         return {}
     return agents
+
+
+def _dotted(name: str, value: Any) -> str:
+    """The key that TOML has split at its dots, e.g. `gemini-2.5-flash`; "" if it has not."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return ""
+    [(inner, rest)] = value.items()
+    return f"{name}.{inner}" if not isinstance(rest, dict) else _dotted(f"{name}.{inner}", rest)
 
 
 def _not_in_file(name: str, line: int | None) -> Problem:

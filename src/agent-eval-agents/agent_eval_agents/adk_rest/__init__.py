@@ -38,7 +38,11 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
         )
     if (path := _OF_SERVER.search(source)) is not None:
         message = f"{origin} names `{path[1]}` of ADK's REST interface, but `adk:` takes the address of the server."
-        return Problem(code="remote-agent-url", message=message, hint=f"Write `adk:{source[: path.start()]}`.")
+        return Problem(
+            code="remote-agent-url",
+            message=message,
+            hint=f"Write `adk:{source[: path.start()]}{source[path.end() :]}`.",
+        )
     return None
 
 

@@ -243,12 +243,17 @@ def _mapped(
                 others = everything()
             if any(patterns.match(name) for name in others or ()):
                 continue
+            if not files and not others:
+                continue  # There is no eval file at all, which is an error.
+            hint = "Patterns use .gitignore syntax, relative to the repository's root, e.g. `evals/weather/**`."
+            if "*" in name or (name.endswith(("/", ".json")) and ":" not in name):
+                hint = f'The pattern comes first: write "{name}" = "{pattern}".'
             problems.append(
                 Problem(
                     severity=Severity.WARNING,
                     code="agent-mapping-unused",
                     message=f'the pattern "{pattern}" in [agents] matches no eval file of the repository',
-                    hint="Patterns use .gitignore syntax, relative to the repository's root, e.g. `evals/weather/**`.",
+                    hint=hint,
                     file=CONFIG_FILE,
                     line=_line_of(finder.root, pattern),
                 )

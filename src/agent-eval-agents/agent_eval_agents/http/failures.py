@@ -105,6 +105,12 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
     return refused(f"The agent at {url} can't be used: {error.message}.", hint)
 
 
+_HEADERS = (
+    "`Authorization: Bearer TOKEN` in the input `agent-headers`, on the command line in the variable "
+    "AGENT_EVAL_AGENT_HEADERS"
+)
+
+
 def not_admitted(reply: Reply, url: str, *, has_headers: bool, secrets_withheld: bool) -> Exception | None:
     """Status 401 or 403 before the first case; None for any other answer.
 
@@ -122,7 +128,7 @@ def not_admitted(reply: Reply, url: str, *, has_headers: bool, secrets_withheld:
         return _of_the_server(
             message, hint="A pull request from a fork has no secrets, so there are no `agent-headers`."
         )
-    hint = "Check the credentials in `agent-headers`." if has_headers else "Give it credentials: input `agent-headers`."
+    hint = "Check the credentials in `agent-headers`." if has_headers else f"Give it credentials: {_HEADERS}."
     return refused(message, hint)
 
 
@@ -132,7 +138,7 @@ def redirected(reply: Reply, url: str) -> AgentRefused | None:
         return None
     return refused(
         f"The server at {url} redirects to {first_line(location, 200)} (HTTP {reply.status}), which is not followed.",
-        "Name the agent's final URL. If that is a login page, give credentials: input `agent-headers`.",
+        "Name the agent's final URL. If that is a login page, give credentials: " + _HEADERS + ".",
     )
 
 

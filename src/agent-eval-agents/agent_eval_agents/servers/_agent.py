@@ -228,8 +228,14 @@ class ServerProcess:
         try:
             self._process = await context.sandbox.start(self._command, cwd=directory, environment=self._environment)
         except OSError as error:
+            why = error.strerror or str(error)
+            what = (
+                f"{why}: {self._command[0]}"
+                if directory.is_dir()
+                else f"its directory {self._spec.directory} does not exist"
+            )
             raise AgentFailure(
-                f"The server `{self._spec.name}` can't be started: {error}.",
+                f"The server `{self._spec.name}` can't be started: {what}.",
                 kind=FailureKind.SERVER_DOWN,
                 hint=f"Check `command` and `directory` of [servers.{self._spec.name}] in agent-eval.toml, and that the "
                 "agent's user can execute the program.",
@@ -246,7 +252,13 @@ class ServerProcess:
                 if (end := self.ended()) is not None:
                     # The last lines of its log say why.
                     await self._drain()
-                    raise self._not_ready(f"{end} before it was ready")
+                    raise AgentFailure(
+                        f"The server `{self._spec.name}` {end} before it was ready.",
+                        kind=FailureKind.SERVER_DOWN,
+                        log_tail=self.log_tail(),
+                        hint="The end of its log says why. Check `command` and `directory` of "
+                        f"[servers.{self._spec.name}] in agent-eval.toml: the port to listen on is {{port}}.",
+                    )
                 if loop.time() - begun > self._spec.ready_timeout:
                     raise self._not_ready(f"was not ready within {self._spec.ready_timeout:g} s")
                 await asyncio.sleep(_POLL_SECONDS)

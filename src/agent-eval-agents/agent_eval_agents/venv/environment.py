@@ -289,7 +289,7 @@ async def run_setup(
             log_tail=result.output[-4_000:],
             hint=KILLED_HINT
             if result.was_killed
-            else "It runs in a shell at the repository's root, with the agent's variables only.",
+            else "Correct the command. It runs in a shell at the repository's root, with the agent's variables only.",
         )
 
 

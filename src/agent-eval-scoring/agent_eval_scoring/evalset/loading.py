@@ -90,7 +90,8 @@ def _load_suite(
         if loaded_file is not None:
             loaded.append(loaded_file)
     problems += configs.problems
-    problems += configs.unused(discovery.configs, [file.path for file in discovery.files])
+    if discovery.files:  # Else it is no wonder, and the error for that is enough.
+        problems += configs.unused(discovery.configs, [file.path for file in discovery.files])
     problems += _unmatched_ids(discovery, ids)
     if initial_session is not None and unused_session:
         problems.append(_unused_session(initial_session, root))
@@ -151,6 +152,7 @@ def _load(
     if config is not None:
         problems += add_rubrics(file, config.criteria)
     problems += check_cases(file)
+    problems = _without_consequences(problems)
     selected = None
     if found_file.ids:
         selected = select([case.eval_id for case in file.cases.values()], found_file.ids)
@@ -174,6 +176,19 @@ def _load(
         ),
         problems,
     )
+
+
+def _without_consequences(problems: list[Problem]) -> list[Problem]:
+    """The problems without an error about the last of several values of a key: the others are the way out."""
+    errors = {problem.path for problem in problems if problem.severity is Severity.ERROR}
+    twice = {p.path: p for p in problems if p.code == "duplicate-key" and p.path is not None and p.path in errors}
+    return [
+        dataclasses.replace(twice[problem.path], severity=Severity.ERROR)
+        if problem.code == "duplicate-key" and problem.path in twice
+        else problem
+        for problem in problems
+        if problem.path not in twice or problem.code == "duplicate-key"
+    ]
 
 
 def _unmatched_ids(discovery: Discovery, ids: dict[str, list[str]]) -> list[Problem]:

@@ -21,6 +21,7 @@ from agent_eval_scoring.models.settings import ModelSettings, ModelUse
 from agent_eval_scoring.models.vertex_eval import JUDGED_BY_SERVICE
 
 NO_KEY = "judge-credentials-missing"
+_AMBIGUOUS = "judge-key-ambiguous"
 """Code of the problem that credentials of a model are missing."""
 
 IN_FILES = frozenset({"judge-model-unknown", "judge-config-invalid", "judge-config-ignored"})
@@ -72,6 +73,8 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
         try:
             endpoints[use.model] = endpoint = resolve(use.model, settings, environ, owner=owner)
         except ModelFailure as missing:
+            if findings.has(_AMBIGUOUS):
+                continue  # A key is there, and that problem says which ones are wanted.
             findings.add(Problem(code=NO_KEY, message=missing.message, hint=missing.hint), use)
             continue
         if settings.budget.max_cost is not None and price_of(endpoint, settings) is None:
@@ -116,6 +119,9 @@ class _Findings:
     def add(self, finding: Problem, *users: ModelUse) -> None:
         self._users.setdefault(finding, []).extend(users)
 
+    def has(self, code: str) -> bool:
+        return any(finding.code == code for finding in self._users)
+
     def problems(self) -> list[Problem]:
         return [_problem(finding, users) for finding, users in self._users.items()]
 
@@ -138,7 +144,8 @@ def _owner(
     try:
         return key_owner(settings, models, environ)
     except ValueError as error:
-        findings.add(Problem(code="judge-key-ambiguous", message=f"{error}."), *uses)
+        hint = "Set the variables GOOGLE_API_KEY, OPENAI_API_KEY, ANTHROPIC_API_KEY ... instead of `judge-api-key`."
+        findings.add(Problem(code=_AMBIGUOUS, message=f"{error}.", hint=hint), *uses)
         return None
 
 
@@ -174,7 +181,8 @@ def _config_findings(use: ModelUse, protocol: str) -> Iterator[Problem]:
         )
     error = _config_error(config.sent) if protocol == "gemini" and config.sent else None
     if error is not None:
-        yield Problem(code="judge-config-invalid", message=f"judge_model_config: {error}.")
+        hint = 'The fields are those of google-genai\'s GenerateContentConfig, e.g. {"temperature": 0}.'
+        yield Problem(code="judge-config-invalid", message=f"judge_model_config: {error}.", hint=hint)
 
 
 def _config_error(sent: Mapping[str, Any]) -> str | None:
@@ -184,7 +192,8 @@ def _config_error(sent: Mapping[str, Any]) -> str | None:
         types.GenerateContentConfig(**sent)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        return f"`{'.'.join(str(part) for part in first['loc'])}`: {first['msg']}"
+        what = first["msg"].removeprefix("Input should be ").partition(", unable")[0]
+        return f"`{'.'.join(str(part) for part in first['loc'])}` must be {what}"
     return None
 
 

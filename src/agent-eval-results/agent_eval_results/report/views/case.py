@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from agent_eval_results import (
     CaseReport,
     MetricReport,
+    Reason,
     RunError,
     RunReport,
     StepReport,
@@ -306,6 +307,8 @@ class Remark:
     """What the criterion saw, if there is no conversation."""
     wrong: bool = True
     """False if the criterion has no score or the error is not the agent's."""
+    overlooked: tuple[str, ...] = ()
+    """The details whose two values look alike, e.g. the text "3" and the number 3."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -411,7 +414,25 @@ def _remark(name: str, evidence: TurnEvidence, turn: TurnReport) -> Remark:
         details=tuple(line.message for line in evidence.why if line.message.strip()),
         expected="" if _is_shown(evidence.expected, turn) else evidence.expected,
         wrong=evidence.score is not None,
+        overlooked=tuple(line.message for line in evidence.why if _look_alike(line)),
     )
+
+
+def _look_alike(line: Reason) -> bool:
+    """Whether a reader of the two calls would overlook in what they differ. Data of a file can be anything."""
+    because = line.data.get("because") if line.code == "call-differs" else line
+    code: Any = ""
+    data: Any = None
+    if isinstance(because, Reason):
+        code, data = because.code, because.data
+    elif isinstance(because, dict):
+        code, data = because.get("code"), because.get("data")
+    if code in ("capitals-differ", "whitespace-differs", "characters-look-alike"):
+        return True
+    if code != "values-differ" or not isinstance(data, dict) or not data.get("kinds"):
+        return False
+    wanted, got = (str(data.get(side, "")) for side in ("wanted", "got"))
+    return wanted.strip('"') == got.strip('"')
 
 
 def _is_shown(expected: str, turn: TurnReport) -> bool:

@@ -218,7 +218,9 @@ def _errors(case: CaseReport, turn: int, last: int) -> Iterator[Side]:
 
 def _remarks(turn: TurnView) -> Iterator[str]:
     for remark in turn.remarks:
-        if not _is_side(remark, turn):
+        if _is_side(remark, turn):
+            yield from remark.overlooked[:_MOST_REMARKS]
+        else:
             most = _MOST_ROWS if remark.summary.startswith(_BY_KEY) else 2
             first, *others = [shorten(unbroken(line), _REASON) for line in remark.details[:most]] or [""]
             yield f"{remark.summary}: {first}" if first else remark.summary

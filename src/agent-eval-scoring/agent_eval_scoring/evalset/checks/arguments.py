@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,8 +13,8 @@ from agent_eval_scoring.core.invocation import tool_calls
 from agent_eval_scoring.core.problem import Problem, Severity
 from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.evalset.checks.references import by_config
-from agent_eval_scoring.evalset.json import read_document
-from agent_eval_scoring.evalset.models import CALL_METRICS, LoadedFile
+from agent_eval_scoring.evalset.json import JsonPath, read_document
+from agent_eval_scoring.evalset.models import CALL_METRICS, CriterionConfig, LoadedFile
 from agent_eval_scoring.evalset.models.argument_rules import applies, paths
 from agent_eval_scoring.evalset.parse import did_you_mean
 
@@ -47,9 +48,19 @@ def idle_rules(
             if criterion.metric == _STATE and (states := _states(group))
             for (_, name), _, hint in _idle({_STATE: criterion.options["keys"]}, states)
         ]
+        misspelt = [
+            ((criterion.metric, *place), name, near)
+            for criterion in group[0].config.criteria
+            for place, name in _named_tools(criterion)
+            if (near := _same_name(name, [call.name or "" for _, call in _calls(group)]))
+        ]
         # Read again only for the position, because such problems are rare.
-        document = read_document(root / source, source)[0] if idle else None
+        document = read_document(root / source, source)[0] if idle or misspelt else None
         if document is not None:
+            for keys, name, near in misspelt:
+                message = f"No case expects a call of `{name}`, but of `{near}`."
+                hint = f"Did you mean `{near}`?"
+                yield document.warning("tool-name-differs", message, path=("criteria", *keys), hint=hint)
             report = document.error if complete else document.warning
             for metric, keys, message, hint in idle:
                 place = "keys" if metric == _STATE else "args"
@@ -57,6 +68,29 @@ def idle_rules(
     for _, message, hint in _idle(defaults, _calls(files)) if complete else ():
         message = f"[[tool]] of agent-eval.toml: {message}"
         yield Problem(severity=Severity.WARNING, code=_CODE, message=message, hint=hint, file="agent-eval.toml")
+
+
+def _named_tools(criterion: CriterionConfig) -> Iterator[tuple[JsonPath, str]]:
+    """The tools that a criterion names, with their paths below it."""
+    if isinstance(name := criterion.options.get("tool_name"), str):
+        yield ("tool_name",), name
+    for index, rule in enumerate(criterion.options.get("rules") or ()):
+        for kind, value in rule.items():
+            if isinstance(value, str):
+                yield ("rules", index, kind), value
+            for key in value if isinstance(value, list | dict) else ():
+                yield ("rules", index, kind), key
+
+
+def _same_name(name: str, tools: Sequence[str]) -> str | None:
+    """The tool that has this name in another spelling, such as camelCase; None if a tool has the name itself."""
+    if name in tools:
+        return None
+
+    def letters(text: str) -> str:
+        return re.sub(r"[\W_]", "", text).lower()
+
+    return next((tool for tool in tools if letters(tool) == letters(name)), None)
 
 
 def _states(files: Sequence[LoadedFile]) -> Calls:

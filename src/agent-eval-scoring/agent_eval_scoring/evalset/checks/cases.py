@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from agent_eval_scoring.core.content import Content, Part, is_base64
-from agent_eval_scoring.core.invocation import MEASURED, IntermediateData, Invocation, Rubric
+from agent_eval_scoring.core.invocation import MEASURED, IntermediateData, Invocation, InvocationEvents, Rubric
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, Severity
 from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.evalset.checks.references import criteria_of, is_idle, omitted_args, turns_without_references
@@ -53,6 +54,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
             )
         yield from _recorded_keys(file, case, path)
         yield from _nameless_calls(file, case, path)
+        yield from _calls_beside_content(file, case, path)
         yield from _odd_messages(file, case, path)
         yield from _persona(file, case, path)
         yield from check_scenario(file, case, path)
@@ -77,6 +79,20 @@ def _recorded_keys(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[P
             )
 
 
+def _calls_beside_content(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
+    """Calls and texts of events beside their `content`. Other keys are ignored: `adk web` adds some."""
+    for number, turn in enumerate(case.conversation or ()):
+        data = turn.intermediate_data
+        for index, event in enumerate(data.invocation_events if isinstance(data, InvocationEvents) else ()):
+            at = (*path, "conversation", number, "intermediate_data", "invocation_events", index)
+            written = file.value_at(at) if event.content is None else {}
+            for key in ("function_call", "functionCall", "function_response", "functionResponse", "parts", "text"):
+                if isinstance(written, dict) and key in written:
+                    inside = f'"parts": [{{"{key}": ...}}]' if key != "parts" else '"parts": [...]'
+                    message = f"`{key}` of an event is not read, so nothing is expected."
+                    yield file.warning("misspelt-key", message, (*at, key), f'Write "content": {{{inside}}}.')
+
+
 def _nameless_calls(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
     """Expected calls that no call can match."""
     for number, turn in enumerate(case.conversation or ()):
@@ -87,6 +103,10 @@ def _nameless_calls(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[
                 at = (*path, "conversation", number, "intermediate_data", "tool_uses", index)
                 message = "The expected call has no `name`, so no call of the agent can match it."
                 yield file.warning("invalid-value", message, at, 'Add "name": "get_weather", the tool\'s name.')
+            elif (name := re.match(r"[^\s()]+(?=[\s()])", call.name)) is not None:
+                at = (*path, "conversation", number, "intermediate_data", "tool_uses", index, "name")
+                message = f"No tool can be named `{call.name}`, so no call of the agent can match it."
+                yield file.warning("invalid-value", message, at, f'Write only the tool\'s name: "{name[0]}".')
         for index, part in enumerate(turn.final_response.iter_parts() if turn.final_response is not None else ()):
             if part.function_call is not None:
                 yield file.warning(
@@ -265,7 +285,7 @@ def _effective_rubrics(
                     (*scope, "rubrics", number, "rubric_id"),
                     "Give each rubric a unique id.",
                 )
-    yield from _without_weight(file, path, spec, criterion, [rubrics for _, rubrics in scopes])
+    yield from _without_weight(file, path, spec, criterion, [rubrics for _, rubrics in scopes], where)
     shared = bool(configured) or any(rubric.type == spec.rubric_type for rubric in case.rubrics or ())
     bare = [scope for scope, rubrics in scopes[1:] if not any(rubric.type == spec.rubric_type for rubric in rubrics)]
     # It judges the whole conversation once, after its last turn, and reads that turn's rubrics.
@@ -298,7 +318,12 @@ def _effective_rubrics(
 
 
 def _without_weight(
-    file: EvalFile, path: JsonPath, spec: MetricSpec, criterion: CriterionConfig, scopes: Sequence[Sequence[Rubric]]
+    file: EvalFile,
+    path: JsonPath,
+    spec: MetricSpec,
+    criterion: CriterionConfig,
+    scopes: Sequence[Sequence[Rubric]],
+    where: str,
 ) -> Iterator[Problem]:
     """The case would have no score if all its rubrics have the weight 0."""
     weights = criterion.options.get("rubric_weights", {})
@@ -308,9 +333,9 @@ def _without_weight(
     if rubrics and not any(weights.get(rubric.rubric_id, 1.0) for rubric in rubrics):
         yield file.error(
             "zero-rubric-weights",
-            f"All rubrics of `{spec.name}` for this case have the weight 0, so it would have no score.",
+            f"All rubrics of `{spec.name}` ({where}) for this case have the weight 0, so it would have no score.",
             path,
-            "Give one of them a positive weight in `rubric_weights`.",
+            "Give one of them a positive weight in `rubric_weights` there.",
         )
 
 

@@ -278,7 +278,7 @@ def reasons(root: Path, directories: list[Path], skip: frozenset[Path]) -> Itera
     for path in (path for path in files if path.name.endswith(SUFFIXES)):
         if (rule := ignored_by(path)) is not None:
             yield f"Git ignores `{name_of(path, root)}`: remove the pattern ({rule}), or name the path."
-            break  # Usually the rule covers the others, too.
+            return  # Usually the rule covers the others, too, and files with other names are probably recordings.
     lacking = [path for path in files if not path.name.endswith(SUFFIXES) and looks_like_evals(path)]
     if renamed := [path for path in lacking if _MISNAMED.search(path.stem)]:
         lacking = renamed  # Others may be recordings, which have the keys, too.
@@ -298,7 +298,7 @@ def _json_files(directory: Path, skip: frozenset[Path]) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(".json"))
 
 
-_MISNAMED = re.compile(r"(?<=.)[_-](test|evalset)$", re.IGNORECASE)
+_MISNAMED = re.compile(r"(?<=.)[._-](tests?|evalsets?|evals?)$", re.IGNORECASE)
 """The end of a stem that was to be `.test` or `.evalset`."""
 _BARE_CASES = re.compile(r'\s*(?:\[\s*)?\{\s*"eval_?[iI]d"')
 """The beginning of a single case, or of a list of them, which ADK does not read."""
@@ -311,7 +311,8 @@ def advice(path: Path, them: str) -> str:
         return f"For agents-cli's datasets, move {them} below `{'/'.join(DATASETS)}/`, name the path"
     name = unbroken(harmless(path.name.partition(".")[0])) or "cases"
     if misnamed := _MISNAMED.search(path.stem):
-        name = f"{unbroken(harmless(path.stem[: misnamed.start()]))}.{misnamed[1].lower()}.json"
+        kind = "test" if misnamed[1].lower().startswith("test") else "evalset"
+        name = f"{unbroken(harmless(path.stem[: misnamed.start()]))}.{kind}.json"
     else:
         name += SUFFIXES[1]
     wrap = ', and write {"eval_set_id": "...", "eval_cases": [...]} around its cases' if _BARE_CASES.match(text) else ""

@@ -223,7 +223,7 @@ _RELATIVE = "Paths are relative to the current directory, in a workflow to the r
 def _missing(root: Path, selector: Selector, before: Sequence[Path]) -> Problem:
     path = absolute(root / selector.path)
     # `agent-eval run FILE CASE` looks natural, and means two files.
-    has_id = re.compile(re.escape(f'"{selector.path}"'.encode()))
+    has_id = re.compile(rb'"(?:eval_id|evalId|eval_case_id|name)"\s*:\s*' + re.escape(f'"{selector.path}"'.encode()))
     shown, hint = selector.path, ""
     # The first colon has split the address: what is left is its scheme.
     if "://" in selector.path or selector.path in ("gs", "s3", "http", "https"):
@@ -233,8 +233,10 @@ def _missing(root: Path, selector: Selector, before: Sequence[Path]) -> Problem:
         hint = "A glob selects `*.test.json` and `*.evalset.json` files that neither git ignores nor `exclude` skips. "
         hint += "Name other files without a glob."
         return Problem(code="path-not-found", message=f"No eval file matches `{shown}`.", hint=hint)
-    elif cases := [file for file in before if contains(file, has_id)]:
-        hint = f"`{name_of(cases[0], root)}:{selector.path}` selects this case of the file."
+    elif cases := [file for file in before or (file.path for file in discover(root).files) if contains(file, has_id)]:
+        hint = f"It is a case: write `{name_of(cases[0], root)}:{selector.path}`."
+    elif "," in selector.path and all((root / part).exists() for part in selector.path.split(",")[:1]):
+        hint = f"Separate paths with spaces: `{selector.path.replace(',', ' ')}`."
     elif path.parent.is_dir():
         names = sorted(entry.name for entry in path.parent.iterdir())
         if siblings := [(Path(selector.path).parent / name).as_posix() for name in nearby(path.name, names)]:
@@ -244,7 +246,7 @@ def _missing(root: Path, selector: Selector, before: Sequence[Path]) -> Problem:
     if not hint:
         parents = (name_of(file.path.parent, root) for file in discover(root).files)
         folders = dict.fromkeys("the root" if name == "." else f"`{name}`" for name in parents)
-        hint = f"Eval files are in {listed([*folders], 3)}. Without a path, all run." if folders else _RELATIVE
+        hint = f"Eval files are in {listed([*folders], 3)}. Without a path, all are meant." if folders else _RELATIVE
     return Problem(code="path-not-found", message=f"`{shown}` does not exist.", hint=hint)
 
 

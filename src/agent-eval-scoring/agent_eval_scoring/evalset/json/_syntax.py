@@ -11,6 +11,7 @@ from agent_eval_scoring.core.problem import Problem
 
 ONE_DOCUMENT = "A file contains one eval set (JSON Lines are not supported); perhaps a bracket was closed too early."
 """Hint for a second document in a file."""
+_NAME_ANOTHER = "Write it as JSON, or name another file: eval files end in `.test.json` or `.evalset.json`."
 _CONVERT = "Eval files and configs are JSON: convert it, or exclude it."
 _FORMATS = (
     (
@@ -31,8 +32,8 @@ _FORMATS = (
     (r"(?:#[^\n]*\n\s*)*(?:\[\[?[a-z_][\w.]*\]\]?\s*$|[\w.]+ ?= ?[\"\d\[{tf])", "TOML, or Python", _CONVERT),
     (r"[^\s{[\"]+\.json\s*\Z", "only a path: a link that Git has written as text", "Set `core.symlinks` in Git."),
     (r"[\w ]+(?:[,;\t][\w ]*)+$", "a table (CSV)", _CONVERT),
-    (r"(?:#{1,6} [^\n]*(?:\n\s*|\Z))+(?:\Z|[^\s{\[#/])", "Markdown", "A file of JSON begins with { or [."),
-    (r"[^\s{\[\"'\d/#-][^\n]{12}", "text", "A file of JSON begins with { or [."),
+    (r"(?:#{1,6} [^\n]*(?:\n\s*|\Z))+(?:\Z|[^\s{\[#/])", "Markdown", _NAME_ANOTHER),
+    (r"[^\s{\[\"'\d/#-][^\n]{12}", "text", _NAME_ANOTHER),
 )
 """Beginnings of files that are not JSON at all, what they are, and what to do."""
 _TOKENS = (
@@ -215,6 +216,17 @@ def _next(text: str, offset: int) -> int:
     return offset
 
 
+def _unclosed(text: str) -> str:
+    """The bracket or brace that closes what is open at the end of a text; "" if nothing is."""
+    waiting: list[str] = []
+    for match in re.finditer(_STRING + r"|[\[\]{}]", text, re.DOTALL):
+        if match[0] in "[{":
+            waiting.append("]" if match[0] == "[" else "}")
+        elif match[0] in "]}" and waiting:
+            waiting.pop()
+    return waiting[-1] if waiting else ""
+
+
 def _other(text: str, offset: int, parser_message: str) -> Problem:
     # The parser's own line is left out: the finding has one, and after cleaning both could differ.
     symptom = parser_message.partition(": line ")[0].removesuffix(" at")
@@ -228,6 +240,8 @@ def _other(text: str, offset: int, parser_message: str) -> Problem:
             "Complete it: a bracket, a brace or a quote is not closed.",
         )
     hint = _SYMPTOMS.get(symptom, "Check the file with a JSON formatter.")
+    if text[offset] in "]}" and (missing := _unclosed(text[:offset])) not in {"", text[offset]}:
+        hint = f"A `{missing}` is missing before this `{text[offset]}`."
     if symptom == "Extra data":
         symptom = "a second document begins here" if text[offset] in '{["' else "more follows after its end"
         hint = f"There is one `{text[offset]}` too many." if text[offset] in "]}" else ONE_DOCUMENT

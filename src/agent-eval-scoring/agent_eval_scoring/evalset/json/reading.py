@@ -353,7 +353,7 @@ def _duplicate_keys(document: Document) -> Iterator[Problem]:
             severity=Severity.WARNING,
             code="duplicate-key",
             message=f"The key `{key}` occurs more than once in this object; only the one on line {last.line} is read.",
-            hint="Remove the others.",
+            hint="Keep one of them.",
             file=document.file,
             line=first.line,
             column=first.column,

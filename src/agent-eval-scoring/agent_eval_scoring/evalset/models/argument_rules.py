@@ -211,12 +211,24 @@ def _check_tool_rule(rule: Any) -> dict[str, Any]:
     if isinstance(rule, Mapping) and len(rule) > 1 and all(key in _TOOL_RULES for key in rule):
         parts = shorten(", ".join(json.dumps({key: part}) for key, part in rule.items()), 200)
         raise ValueError(f"has {len(rule)} conditions, and a rule has one: write {parts}")
+    if not fits and kind in _RULE_FORMS:
+        raise ValueError(f"has a wrong value: write {{{json.dumps(kind)}: {_RULE_FORMS[kind]}}}")
     if not fits:
-        raise ValueError(
-            'must be one of {"before": ["a", "b"]}, {"success_before": ["a", "b"]}, {"never": "a"}, '
-            '{"at_most": {"a": 2}}, {"some_of": ["a", "b"]} and {"succeeds": "a"}'
-        )
+        what = f"has the unknown condition {json.dumps(kind)}" if kind and isinstance(kind, str) else "is no rule"
+        forms = [f'{{"{name}": {form}}}' for name, form in _RULE_FORMS.items()]
+        raise ValueError(f"{what}: write {', '.join(forms[:-1])} or {forms[-1]}")
     return dict(rule)
+
+
+_RULE_FORMS = {
+    "before": '["FIRST_TOOL", "SECOND_TOOL"]',
+    "success_before": '["FIRST_TOOL", "SECOND_TOOL"]',
+    "never": '"TOOL"',
+    "at_most": '{"TOOL": 2}',
+    "some_of": '["TOOL", "OTHER_TOOL"]',
+    "succeeds": '"TOOL"',
+}
+"""How the value of each condition is written."""
 
 
 _TOOL_NAME = {"type": "string", "pattern": _NAME}

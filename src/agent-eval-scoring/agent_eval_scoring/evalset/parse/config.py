@@ -355,7 +355,9 @@ def _ignored_live_mode(document: Document) -> Iterator[Problem]:
 
 def _unknown_keys(document: Document) -> Iterator[Problem]:
     """Warnings for unknown keys, which are ignored."""
-    yield from _unknown_keys_in(document, (), keys_of(ConfigFile), "a config file")
+    if "criteria" in document.value or not ("eval_cases" in document.value or METRICS.keys() & document.value.keys()):
+        # Else `no-criteria` says what all of them are.
+        yield from _unknown_keys_in(document, (), keys_of(ConfigFile), "a config file")
     for key in spellings(["user_simulator_config"]):
         if isinstance(document.value.get(key), dict):
             yield from _unknown_keys_in(

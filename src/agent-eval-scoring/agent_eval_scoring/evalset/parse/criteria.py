@@ -152,6 +152,10 @@ _ELSEWHERE: Mapping[str, str] = {
     "faithfulness": "`hallucinations_v1`",
     "answer_relevancy": "`rubric_based_final_response_quality_v1`, with a rubric for it",
     "answer_correctness": "`final_response_match_v2`",
+    "rouge": "`response_match_score` (ROUGE-1)",
+    "rouge_1": "`response_match_score` (ROUGE-1)",
+    "rouge1": "`response_match_score` (ROUGE-1)",
+    "rouge_l": '`response_similarity` with `"algorithm": "rougeL"`',
     "exact_match": '`response_similarity` with `"algorithm": "exact"`',
     "trajectory_exact_match": _OF_VERTEX.format("EXACT"),
     "trajectory_in_order_match": _OF_VERTEX.format("IN_ORDER"),
@@ -235,7 +239,7 @@ def _read(
     except ValidationError as error:
         # The number form of a criterion with a required field, e.g. `tool_name`: only the object form can have it.
         fields = [to_snake(str(detail["loc"][-1])) for detail in error.errors(include_url=False)]
-        example = ", ".join(f'"{name}": ...' for name in fields)
+        example = ", ".join(f'"{name}": {_FIELD_EXAMPLES.get(name, "...")}' for name in fields)
         problem = document.error(
             "missing-field",
             f"The criterion `{metric}` needs {', '.join(f'`{name}`' for name in fields)} besides its threshold.",
@@ -243,6 +247,14 @@ def _read(
             hint=f'Write {{"threshold": {threshold:g}, {example}}}.',
         )
         return None, [problem]
+
+
+_FIELD_EXAMPLES = {
+    "rules": '[{"never": "delete_*"}]',
+    "tool_name": '"get_weather"',
+    "prompt_template": '"Rate from 1 to 5 how polite this answer is: {response}"',
+}
+"""Examples of fields without a default."""
 
 
 def _truth(document: Document, value: Any, metric: str, path: JsonPath) -> Iterator[Problem]:
@@ -266,10 +278,14 @@ def _threshold_problems(
         "threshold-out-of-range",
         f"The threshold {threshold:g} of `{metric}` can't be used.{span}",
         path=path,
-        hint=f"No agent can pass above the range, and every agent passes below it.{percent}"
-        if spec is not None
-        else "Set a finite number.",
+        hint=percent.strip() or f"Write a number from {low:g} to {high:g}, e.g. {_within(low, high):g}."
+        if math.isfinite(low) and math.isfinite(high)
+        else "Write a finite number.",
     )
+
+
+def _within(low: float, high: float) -> float:
+    return 0.8 if (low, high) == (0, 1) else high - (high - low) / 4
 
 
 def _field_problems(document: Document, model: BaseCriterion, metric: str, path: JsonPath) -> Iterator[Problem]:
@@ -305,10 +321,17 @@ def _field_problems(document: Document, model: BaseCriterion, metric: str, path:
         else:
             # Only a warning for the rest: a config may be for a newer version of ADK, which has the field.
             owners = [name for name, other in CRITERION_MODELS.items() if near_miss(key, keys_of(other)) is not None]
+            if name == "judge_model_options":
+                owners = ["final_response_match_v2"]
             where = f"; it belongs to `{owners[0]}`" if owners else ""
-            message = f"`{key}` is not a field of `{metric}`{where}. It is ignored."
-            hint = f"Fields: {', '.join(f'`{name}`' for name in fields)}."
-            yield document.warning("unknown-criterion-field", message, **place, hint=hint)
+            where += " and other metrics with a judge" if name == "judge_model_options" else ""
+            yield document.warning(
+                "unknown-criterion-field",
+                f"`{key}` is not a field of `{metric}`{where}. It is ignored.",
+                path=(*path, key),
+                key=True,
+                hint=f"Fields: {', '.join(f'`{name}`' for name in fields)}.",
+            )
 
 
 _FOREIGN_FIELDS = frozenset(
@@ -354,26 +377,33 @@ def _bad_levels(document: Document, model: BaseCriterion, path: JsonPath) -> Ite
     if not isinstance(model, RubricsBasedCriterion):
         return
     for rubric_id, levels in model.rubric_levels.items():
-        reason = _why_bad([level.score for level in levels], [level.text for level in levels])
-        if reason is not None:
+        reason, hint = _why_bad([level.score for level in levels], [level.text for level in levels])
+        if reason:
             yield document.error(
                 "bad-rubric-levels",
                 f"The levels of the rubric `{rubric_id}` can't be used: {reason}.",
                 path=(*path, "rubric_levels", rubric_id),
-                hint="Write the lowest level first, e.g. "
-                '[{"score": 0, "text": "wrong"}, {"score": 0.5, "text": "half right"}, {"score": 1, "text": "right"}].',
+                hint=f'{hint}, e.g. [{{"score": 0, "text": "wrong"}}, {{"score": 0.5, "text": "half right"}}, '
+                '{"score": 1, "text": "right"}].',
             )
 
 
-def _why_bad(scores: Sequence[float], texts: Sequence[str]) -> str | None:
+def _why_bad(scores: Sequence[float], texts: Sequence[str]) -> tuple[str, str]:
+    """What is wrong with the levels, and what to write; two empty texts if nothing is."""
     if not _FEWEST_LEVELS <= len(scores) <= _MOST_LEVELS:
-        return f"there are {len(scores)}, and there must be {_FEWEST_LEVELS} to {_MOST_LEVELS}"
+        few = len(scores) < _FEWEST_LEVELS
+        reason = f"there must be {_FEWEST_LEVELS} to {_MOST_LEVELS}, not {len(scores)}"
+        return reason, "Write at least two levels" if few else "Join some"
     # Otherwise a rubric of levels would weigh less than one of yes or no, whose scores are 0 and 1.
     if (scores[0], scores[-1]) != (0, 1):
-        return f"they go from {scores[0]:g} to {scores[-1]:g}, and must go from 0 to 1"
+        backwards = (scores[0], scores[-1]) == (1, 0)
+        return (
+            f"they go from {scores[0]:g} to {scores[-1]:g}, and must go from 0 to 1",
+            "Write the lowest level first" if backwards else "Write scores from 0 to 1",
+        )
     if any(right <= left for left, right in pairwise(scores)):
-        return "each score must be higher than the one before"
+        return "each score must be higher than the one before", "Write the lowest level first"
     # The judge answers with a level's number, which it chooses by the text: of equal ones it would choose any.
     if not all(text.strip() for text in texts) or len({text.strip() for text in texts}) < len(texts):
-        return "each level needs a text of its own"
-    return None
+        return "each level needs a text of its own", "Write different texts"
+    return "", ""

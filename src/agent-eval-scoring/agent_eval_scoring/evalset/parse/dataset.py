@@ -174,9 +174,16 @@ def _bare_texts(document: Document, path: JsonPath, case: Any) -> Iterator[Probl
         yield document.error("wrong-type", message, path=(*path, "reference"), hint=f'Write "reference": {_REFERENCE}.')
 
 
+_OTHER_IDS = ("eval_id", "evalId", "id", "case_id", "name")
+"""What other formats call the id of a case."""
+
+
 def _problems(document: Document, path: JsonPath, case: DatasetCase, *, is_trace: bool) -> Iterator[Problem]:
     """What can't be run in a case, and what has no effect."""
     events = _events(case)
+    written = document.value
+    for step in path:
+        written = written[step]
     where: JsonPath = (*path, "agent_data", "turns")
     if case.prompt is not None and events and not is_trace:
         yield document.error(
@@ -196,8 +203,17 @@ def _problems(document: Document, path: JsonPath, case: DatasetCase, *, is_trace
         )
     elif case.prompt is None and not events and case.user_scenario is None:
         message = "The case has neither a `prompt` nor `agent_data.turns`, so there is nothing to send."
-        yield document.error("dataset-message", message, path=path, hint=f'Add "prompt": {_MESSAGE}.')
-    if case.eval_case_id is None:
+        hint = f'Add "prompt": {_MESSAGE}.'
+        if "conversation" in written:
+            hint = f'`conversation` is of ADK\'s eval sets. In a dataset of agents-cli, write "prompt": {_MESSAGE}.'
+        yield document.error("dataset-message", message, path=path, hint=hint)
+    if case.eval_case_id is None and (key := next((key for key in _OTHER_IDS if key in written), None)) is not None:
+        message = (
+            f"`{key}` is not read in a dataset: the case is called `case_{path[-1]}`, after its place in the file."
+        )
+        hint = f"Rename `{key}` to `eval_case_id`."
+        yield document.warning("case-without-id", message, path=(*path, key), key=True, hint=hint)
+    elif case.eval_case_id is None:
         yield document.warning(
             "case-without-id",
             f"The case has no `eval_case_id`: it is called `case_{path[-1]}`, after its place in the file.",

@@ -61,6 +61,16 @@ class EvalFile:
         """A remark that needs no action; the path is that in the current format."""
         return self.document.problem(Severity.NOTICE, code, message, path=self._source(path), hint=hint)
 
+    def value_at(self, path: JsonPath) -> Any:
+        """What the file has at a path of the current format, in either spelling; None if it has nothing there."""
+        value: Any = self.document.value
+        for step in self.document.spelled(self._source(path)):
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
     def case_lines(self) -> dict[int, int]:
         """The first line of each case, by its index in the file."""
         positions = self.document.positions

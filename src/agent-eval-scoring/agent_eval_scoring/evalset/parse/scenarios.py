@@ -115,7 +115,8 @@ def _check_persona(file: EvalFile, persona: UserPersona, path: JsonPath) -> Iter
                     "persona-template-invalid",
                     f"The text is not a Jinja template: {error}.",
                     where,
-                    "Texts of behaviors are templates. For literal braces, write `{{ '{{' }}`.",
+                    "Write a variable with two braces on each side, `{{ stop_signal }}`, and literal braces as "
+                    "`{{ '{{' }}`.",
                 )
 
 

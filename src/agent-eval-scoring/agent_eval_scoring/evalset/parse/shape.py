@@ -44,10 +44,11 @@ _OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "query": ("question", "prompt", "input", "user_input", "message"),
     "text": ("content",),
     "prompt": ("question",),
-    "response": ("answer",),
+    "response": ("answer", "output", "result"),
+    "max_allowed_invocations": ("max_turns", "max_invocations", "turn_limit"),
     "eval_cases": ("test_cases", "tests", "evals", "examples", "scenarios", "cases"),
     "eval_id": ("case_id", "test_id", "id", "name"),
-    "name": ("tool", "function", "function_name"),
+    "name": ("tool", "function_name"),
     "args": ("arguments", "parameters", "params", "input"),
     "tool_name": ("name", "tool", "function"),
     "tool_input": ("args", "arguments", "parameters", "params", "input"),
@@ -86,6 +87,8 @@ _OF_DATASETS = {
 """Hints for any unknown key of a model."""
 OWNERS = {"text": "parts", **dict.fromkeys(("tool_uses", "intermediate_responses"), "intermediate_data")}
 OWNERS |= dict.fromkeys(("state", "app_name", "user_id"), "session_input")
+OWNERS |= dict.fromkeys(("role", "parts"), "user_content")
+OWNERS |= dict.fromkeys(("function_call", "function_response"), "content")
 """Keys that are often written beside the object into which they belong."""
 _RECORDED = {"spans", "errors", "node_output", "lost_toolsets", "session_state", "app_details", "creation_timestamp"}
 _RECORDED |= {"duration", "model_duration", "tool_duration"}
@@ -107,6 +110,9 @@ _HINTS = {
     "judge_model_options": 'Write {"judge_model": "gemini-2.5-flash"}.',
     "scale": "Write [1, 5].",
     "prompt_template": "Placeholders are {prompt}, {response}, {reference} and {agent_data}.",
+    "rules": 'Write [{"never": "delete_*"}].',
+    "tool_name": 'Write "get_weather".',
+    "response": 'Write {"result": "..."}.',
     "custom_metrics.": 'Write {"code_config": {"name": "package.module.function"}}.',
     "eval_cases": 'Write a list of cases: [{"eval_id": "...", "conversation": [...]}].',
     "intermediate_responses": 'Write ["author", [{"text": "..."}]].',
@@ -148,10 +154,20 @@ def shape_problems(document: Document, error: ValidationError, model: type[BaseM
         model: The model of the value.
         base: The path of the value in the document.
     """
-    # Without the input: of a file of megabytes each error would carry its part of it.
-    details = error.errors(include_url=False, include_context=True, include_input=False)
+    details = _without_members(error.errors(include_url=False, include_context=True, include_input=False))
     problems = [_problem(document, detail, model, base) for detail in details[:MAX_PROBLEMS]]
     problems = without_renamed(problems)
+    foreign = {
+        problem.path.rpartition(".")[0] for problem in problems if problem.path and _OPENAI in (problem.hint or "")
+    }
+    problems = [
+        problem
+        for problem in problems
+        if problem.path is None
+        or not problem.path.endswith(".type")
+        or problem.path.removesuffix(".type") not in foreign
+    ]
+    # Without the input: of a file of megabytes each error would carry its part of it.
     # A list of OpenAI's messages has two unknown keys for each missing `user_content`: what is wrong is one thing.
     messages = {problem.path for problem in problems if "a message, not a turn" in (problem.hint or "")}
     problems = [
@@ -162,6 +178,21 @@ def shape_problems(document: Document, error: ValidationError, model: type[BaseM
     if len(details) > MAX_PROBLEMS:
         problems.append(too_many(problems, MAX_PROBLEMS, len(details) - MAX_PROBLEMS))
     return problems
+
+
+def _without_members(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """One error for a value that is no member of a union of words and other types: pydantic has one for each member."""
+    words = {detail["loc"][:-1]: detail for detail in details if detail["type"] == "literal_error"}
+    kept = []
+    for detail in details:
+        first = words.get(detail["loc"][:-1])
+        if first is None or detail is first or detail["type"] not in _EXPECTED:
+            kept.append(detail)
+        elif str(detail["loc"][-1]).startswith(("list[", "dict[", "literal[", "int", "float", "bool", "str")):
+            first["msg"] += f", or {_EXPECTED[detail['type']]}"
+        else:
+            kept.append(detail)
+    return kept
 
 
 def without_renamed(problems: list[Problem]) -> list[Problem]:
@@ -256,7 +287,7 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
         keys = [known for known in keys if known not in _RECORDED]
         message = f"`{key}` is not a key of {noun(owners[0])}."
         belongs = OWNERS.get(key) in keys
-        hint = f"It belongs into `{OWNERS[key]}`." if belongs else did_you_mean(key, keys)
+        hint = f"It belongs into `{OWNERS[key]}`." if belongs else _renaming(document, path, keys)
         hint = _OF_DATASETS.get(owners[0].__name__, hint)
         return document.error("unknown-key", message, path=path, key=True, hint=hint)
     if kind in _ALIASES:
@@ -267,7 +298,7 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
         known = to_snake(_last_key(path)).split("[")[0]
         # The key of a mapping, e.g. a metric's name, has the hint of what contains it.
         known = known if known in _HINTS or len(path) < 2 else f"{to_snake(str(path[-2]))}."
-        hint = _HINTS.get(known, _EXAMPLES[_EXPECTED[kind]])
+        hint = _HINTS.get(known) or _shape_hint(_EXPECTED[kind], model, path[len(base) :])
         if path and isinstance(path[-1], int):  # An item of the list.
             # The hint is for the whole list, and one item of it is wrong.
             hint = re.sub(r"Write [^\[{]*\[(\{.+)\]\.", r"Write \1.", hint)
@@ -276,9 +307,64 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
     inner = getattr(detail.get("ctx", {}).get("error"), "path", ())
     value = _value_at(document.value, path)
     but = f", not {json.dumps(value)[:40]}" if kind in _SCALARS and not isinstance(value, list | dict) else ""
-    message = f"{label} {_expectation(detail)}{but}."
-    hint = _HINTS["prompt_template"] if _last_key(path) == "prompt_template" else _value_hint(detail, value)
-    return document.error("invalid-value", message, path=(*path, *inner), hint=hint)
+    expectation, _, todo = _expectation(detail).partition(": write ")
+    message = f"{label} {expectation}{but}."
+    advice = _HINTS["prompt_template"] if _last_key(path) == "prompt_template" else _value_hint(detail, value)
+    owners = _models_at(model, path[len(base) : -1]) if path else []
+    fields = [each.model_fields[to_snake(str(path[-1]))] for each in owners if to_snake(str(path[-1])) in keys_of(each)]
+    if todo:
+        advice = f"Write {todo}."
+    elif advice is None and (inner or not any(not field.is_required() for field in fields)):
+        advice = "Correct the value."
+    elif advice is None:
+        advice = "Correct the value, or remove the key to use its default."
+    return document.error("invalid-value", message, path=(*path, *inner), hint=advice)
+
+
+_OPENAI = "This is the form of OpenAI's API."
+
+
+def _renaming(document: Document, path: JsonPath, keys: list[str]) -> str:
+    """The hint for an unknown key, with the form of the right one if its value has another form."""
+    key, value = str(path[-1]), _value_at(document.value, path)
+    if key == "function" and "name" in keys and isinstance(value, dict):
+        return f'{_OPENAI} Write {{"name": "get_weather", "args": {{"city": "Berlin"}}}}.'
+    if key == "weight" and "rubric_id" in keys:
+        return 'Weights are in the criterion, beside `rubrics`: "rubric_weights": {"RUBRIC_ID": 2}.'
+    hint = did_you_mean(key, keys)
+    named = re.fullmatch(r"(?:.*write|Write|Did you mean) `(\w+)`[.?]", hint)
+    form = _HINTS.get(named[1], "") if named is not None else ""
+    if named is not None and isinstance(value, str) and (example := re.fullmatch(r"Write ([{\[].+)\.", form)):
+        return f'This is called `{named[1]}`. Write "{named[1]}": {example[1]}.'
+    return hint
+
+
+def _shape_hint(expected: str, model: type[BaseModel], path: JsonPath) -> str:
+    """The hint for a value of a wrong type: for an object of known keys, these keys."""
+    inner = _models_at(model, path)
+    if expected in ("an object", "a list") and inner and (not path or inner != _models_at(model, path[:-1])):
+        is_item = bool(path) and isinstance(path[-1], int)
+        example = _example_of(inner[-1])
+        owners = _models_at(model, path[:-1]) if path else []
+        fields = [owner.model_fields.get(to_snake(str(path[-1]))) for owner in owners]
+        if any(field is not None and "dict[str, " in str(field.annotation) for field in fields):
+            return f'Write {{"NAME": {example}}}.'
+        return f"Write [{example}]." if expected == "a list" and not is_item else f"Write {example}."
+    return _EXAMPLES[expected]
+
+
+def _example_of(model: type[BaseModel]) -> str:
+    """An object with the fields of a model that it needs, else with the first two."""
+    fields = [name for name, field in model.model_fields.items() if field.is_required()]
+    fields = fields or [name for name in keys_of(model) if name in _HINTS][:2] or keys_of(model)[:2]
+    pairs = []
+    for name in fields:
+        example = re.fullmatch(r"Write [^\[{\"\d]*(.+?)\.?", _HINTS.get(name, ""))
+        inner = list(_models_in(model.model_fields[name].annotation))
+        is_list = "list" in str(model.model_fields[name].annotation)
+        value = example[1] if example else _example_of(inner[0]) if inner and inner[0] is not model else '"..."'
+        pairs.append(f'"{name}": {f"[{value}]" if is_list and not value.startswith("[") else value}')
+    return f"{{{', '.join(pairs)}}}"
 
 
 def _expectation(detail: ErrorDetails) -> str:
@@ -297,7 +383,7 @@ _SCALARS = {"literal_error", "enum", *(f"{how}_than{equal}" for how in ("greater
 """Kinds of errors that don't repeat the value."""
 
 
-def _value_hint(detail: ErrorDetails, value: Any) -> str:
+def _value_hint(detail: ErrorDetails, value: Any) -> str | None:
     words = re.findall(r"'([^']+)'", str(detail.get("ctx", {}).get("expected", "")))
     if close := nearby(str(value), words, 1):
         return f"Did you mean `{close[0]}`?"
@@ -305,7 +391,7 @@ def _value_hint(detail: ErrorDetails, value: Any) -> str:
         return "Encode the bytes as base64."
     if detail["type"] == "too_long":
         return _HINTS["intermediate_responses"]
-    return "Correct the value, or remove the key to use its default."
+    return None
 
 
 def _conflicting_key(document: Document, path: JsonPath, key: str) -> Problem:
