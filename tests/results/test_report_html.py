@@ -374,15 +374,18 @@ def test_detail__scores_quotes_no_answer_in_what_is_next_and_in_decisions(tmp_pa
     ]
     scores = [metric(RESPONSE, 0.0, threshold=0.8, evidence={0: [each]}) for each in turns]
     made = report("failed", [case(f"c{number}", "failed", score) for number, score in enumerate(scores)])
+    because = Reason(code="x", message=secret)
+    why = say("quarantined", result="failed", until="2030-01-01", owner="o", note="n", because=because)
+    made.cases.append(case("c3", "quarantined", reason=Reason(code="quarantined", message=why)))
     said, runs = word_of(made.cases[0], "broken", (0, 1), (1, 1))
     facts = said.model_copy(update={"metric": CHANGED_FACTS, "evidence": secret})
     made.decision = decided("failed", (facts, runs))
     made.warnings = [say("toolset-lost", owner="a", subject="b", message=secret, cases=["c0"])]
     made.notices = [say("not-replayed", cases=["c0"], message=f"The call find('{secret}') is not on the tape")]
     error = RunError(kind="agent-import", owner="agent", message="m", hint=secret)
-    for quoting, each in ((4, made), (1, report("failed", [case("crash", "failed", errors={0: error})]))):
+    for quoting, each in ((5, made), (1, report("failed", [case("crash", "failed", errors={0: error})]))):
         full, page = (page_of(tmp_path, each, detail=detail) for detail in ("full", "scores"))
-        texts = strings([full.index["header"], [block["decision"] for block in full.cases.values()]])
+        texts = strings([full.index["header"], [[b["decision"], b["notes"]] for b in full.cases.values()]])
         assert sum(secret in text for text in texts) == quoting
         assert [text for text in strings([page.index, page.blocks]) if secret in text] == []
         assert page.index["header"]["next"]

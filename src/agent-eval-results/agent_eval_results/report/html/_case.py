@@ -64,7 +64,7 @@ class PageCase:
             "id": shown(self.case.case_id, 2_000),
             "reason": reason_of(self.case.reason, detail),
             "findings": self._findings(detail),
-            "notes": self._notes(),
+            "notes": self._notes(detail),
             "changed": self._changed(detail),
             "decision": self._decision(detail),
             "counts": self._counts(),
@@ -116,14 +116,15 @@ class PageCase:
             for value in (changed.values if changed is not None and detail.words else ())
         ]
 
-    def _notes(self) -> list[str]:
+    def _notes(self, detail: CaseDetail) -> list[str]:
         """The tags of the case in sentences."""
         case, branch = self.case, self.facts.view.branch
         notes = []
         change = self.facts.change(case.case_id)
         notes += [f"{note}." for note in answered_notes(case)]
         if case.is_quarantined:
-            notes.append(case.reason.message if case.reason else "The case is in quarantine: it can't fail the gate.")
+            reason = case.reason if detail.words else None  # It may quote why the case failed.
+            notes.append(reason.message if reason else "The case is in quarantine: it can't fail the gate.")
         if change is not None and change.renamed_from is not None:
             notes.append(f"On {branch} the case is called {change.renamed_from}.")
         if change is not None and (other := _CHANGES.get(change.change)) is not None:
