@@ -526,6 +526,7 @@ def _traces(document: Document) -> Iterator[tuple[list[Key], bytes]]:
 
     seen: set[str] = set()
     for eval_id, message, events in answered_cases(document):
+        # Of two answers nobody knows which one is meant.
         if eval_id in seen:
             raise UnusableRecording(f"it has several cases `{eval_id}`", "Name a single file of traces.")
         seen.add(eval_id)

@@ -267,6 +267,7 @@ def result_of(reply: Reply, server: ServerProcess | None) -> Any:
     answer = reply.json
     if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
         return result_in(answer)
+    # Checked after the error: servers send it with 200, with 400 or with 500.
     if reply.status != 200:
         raise failures.unexpected_status(reply, server)
     return result_in(answer)
@@ -295,6 +296,7 @@ def _text(error: Json) -> str:
     """The message, and the details of SDKs that put the reason there."""
     message = first_line(str(error.get("message") or ""), 500).rstrip(".")
     data = error.get("data")
+    # JSON-RPC's messages are fixed texts such as `Internal error`.
     if isinstance(data, str) and data and data not in message:
         return f"{message}: {first_line(data, 500)}" if message else first_line(data, 500)
     return message or "no message"

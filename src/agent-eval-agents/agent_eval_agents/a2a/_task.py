@@ -154,6 +154,7 @@ class TaskReader:
     def _new_messages(self, history: Any) -> Iterator[Json]:
         """The agent's messages of this turn: after ours; without ours, all of a new task."""
         messages = list(_objects(history))
+        # Some servers leave our message out of the history, others repeat that of earlier turns.
         ours = [number for number, message in enumerate(messages) if message.get("messageId") == self._message_id]
         if ours:
             messages = messages[ours[-1] + 1 :]
@@ -187,6 +188,7 @@ class TaskReader:
             same.parts.extend({**part, _JOINED: True} for part in read_parts(artifact.get("parts"), self._numbers)[0])
             return
         text = json.dumps(artifact.get("parts"), sort_keys=True)
+        # A task that goes on is sent with the artifacts of its earlier turns.
         if self._earlier.get(artifact_id) == text:
             return
         self.artifacts[artifact_id] = text
@@ -202,6 +204,8 @@ class TaskReader:
         key = json.dumps(parts, sort_keys=True)
         same = self._by_parts.get(key)
         if parts and same is not None and not same.is_replaced:
+            # Equal texts further apart may well be said twice; directly after each other they are one message in two
+            # forms.
             repeated = same is self._entries[-1] and None in (event_id, same.event_id)
             same_event = event_id is not None and same.event_id == event_id
             if repeated or same_event or _has_ids(parts):
@@ -456,6 +460,7 @@ def _write(part: Part, dialect: Dialect) -> Json | None:
     if part.text is not None:
         return {"text": part.text} if dialect.flat else {"kind": "text", "text": part.text}
     if part.inline_data is not None:
+        # Eval files have the URL-safe alphabet, as google-genai writes it; A2A wants the standard one.
         data = (part.inline_data.data or "").replace("-", "+").replace("_", "/")
         return _file("raw", "bytes", data, part.inline_data.mime_type, part.inline_data.display_name, dialect)
     if part.file_data is not None:

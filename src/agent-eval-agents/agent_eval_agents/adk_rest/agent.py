@@ -501,6 +501,7 @@ def _unreadable(what: str) -> AgentFailure:
 def _ends_with_calls(events: list[dict[str, Any]]) -> bool:
     """Whether the last event is a tool call or a response that no answer follows, and none of them is still open."""
     last = events[-1]
+    # These end a turn with a call on purpose.
     if last.get("long_running_tool_ids") or (last.get("actions") or {}).get("skip_summarization"):
         return False
     parts = (last.get("content") or {}).get("parts") or []

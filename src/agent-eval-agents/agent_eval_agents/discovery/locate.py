@@ -234,6 +234,7 @@ def _mapped(
             )
             continue
         matched = [file.path for file in files if patterns.match(file.path)]
+        # `init` writes the pattern before `record` makes the file: that is no mistake.
         if not matched and _is_new_file(finder.root, pattern):
             coming.append(pattern)
             continue
@@ -378,6 +379,7 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
         # Started in a folder of the repository, agent-eval sees that folder alone.
         others = [] if top == finder.root else find_agents(top)[0]
         hint = f"{WHAT_IS_AN_AGENT}\nIf it is elsewhere, set `--agent DIRECTORY` or `--agent package.module`."
+        # The agent is there under another name; the layouts of agents would not help.
         if "rename it" in lacking:
             hint = "ADK and agent-eval read the agent from `root_agent`. If you mean another, set `--agent DIRECTORY`."
         if others:

@@ -175,6 +175,7 @@ _NO_TEXT = re.compile(r"'(?:dict|list)' object has no attribute|expected string 
 
 def hint_for_code(kind: MetricFailureKind, message: str) -> str | None:
     """The hint for a function that a config of agents-cli gives as source; None for the usual one."""
+    # Google runs such code beside its own packages, so it may import what the agent does not need.
     if (module := _NO_MODULE.search(message)) is not None:
         name = f"`{module[1].partition('.')[0]}`"
         return f"It runs in the agent's environment, not in agents-cli's: add the package with {name} to it."
@@ -325,6 +326,7 @@ def _provider_was_late(turn_limit: float, waiting: Waiting) -> str:
 
     A model that is the agent's own code does not count: its silence is the agent's failure.
     """
+    # Attempts that were refused for the request's sake say nothing about the provider.
     failed = _provider_failures(waiting.attempts)
     if failed:
         return f"failed {plural(len(failed), 'time')} in {waiting.seconds:.0f} s ({_causes(failed)})"

@@ -95,6 +95,7 @@ def conversations_of(spans: Iterable[Span]) -> list[TracedConversation]:
     sessions: dict[str, list[SpanTurn]] = {}
     nameless = _Nameless()
     for turn in turns:
+        # A session's id is sure; how texts go on is a guess, for frameworks that write none.
         sessions.setdefault(_attribute(turn, SESSION) or nameless.session_of(turn), []).append(turn)
     return [
         TracedConversation(
@@ -156,6 +157,7 @@ def _turns(trace: Sequence[Span]) -> list[SpanTurn]:
     by_id = {span.span_id: span for span in trace}
     outside = [span for span in trace if not _inside_tool(span, by_id)]
     homes = {span.span_id: _home(span, by_id) for span in outside}
+    # A span around several turns, e.g. of a session, is no turn itself.
     within = {one.span_id for span in outside if opens_turn(span) for one in above(span, by_id)}
     roots = [
         span

@@ -273,6 +273,7 @@ async def run_setup(
         AgentFailure: The command failed.
     """
     log(f"Running agent-setup: {masker.text(command)}")
+    # apt would wait for an answer that nobody gives. HOME is the agent's otherwise, whose files root must not make.
     environment = {"DEBIAN_FRONTEND": "noninteractive"} | ({"HOME": "/root"} if sandbox.user is not None else {})
     argv = ["sh", "-c", command]
     try:
@@ -299,8 +300,10 @@ def _place(folder: Path, request: EnvironmentRequest, dependencies: Dependencies
     facts = {
         "recipe": _RECIPE,
         "uv": uv_version,
+        # A cache may be shared by runners, or restored on another image: wheels are built for a libc.
         "machine": [platform.system(), platform.machine(), *platform.libc_ver()],
         "dependencies": fingerprint(dependencies, request.root),
+        # Editable packages are paths of this checkout, which another one must not import.
         "in place": directory if uses_in_place(dependencies, request.root) else None,
         "index": sorted(request.installer.items()),
         "week": None if dependencies.locked else int(time.time() // _FRESH_SECONDS),

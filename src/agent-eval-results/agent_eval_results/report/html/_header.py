@@ -114,10 +114,12 @@ def _next(facts: Facts, *, words: bool) -> list[dict[str, Any]]:
 def _commands(facts: Facts) -> Iterator[tuple[str, str]]:
     """What a reader may run next, each with the words of its button."""
     groups = facts.view.groups
+    # Not those that fail on the base branch too: a reader is to run what the pull request may have broken.
     cases = [*groups.worse, *groups.failed, *groups.errored]
     made = reproduce(cases, facts.report.options)
     if made.command:
         yield f"Copy the command that runs {_run_by(made, cases, facts.report)}", made.command
+    # Only where the next step says that the new behaviour may be right.
     if any(step.code == "accept-answers" for step in facts.view.outcome.next):
         yield "Copy agent-eval accept", "agent-eval accept"
 

@@ -96,6 +96,7 @@ class Index:
                 "runs_passed": passed,
                 "runs": runs,
                 **self._base_counts(case),
+                # Without recordings the results of today's runs are known nevertheless.
                 **base_means(page_case.runs.base or base_runs(facts, case.case_id, is_read=False)),
                 "group": self._group(case),
                 "history": history.outcomes if history is not None else "",
@@ -163,6 +164,7 @@ class Index:
         return number if number is not None else self._causes.count + calm
 
     def _append(self, row: dict[str, Any], attention: int) -> None:
+        # The last number keeps the order of the file among equals.
         self._order.append((row["group"], attention, len(self._order)))
         for name, column in self._columns.items():
             column.append(row[name])
@@ -250,6 +252,7 @@ def metric_table(facts: Facts) -> list[dict[str, Any]]:
 
 
 def _metric_row(facts: Facts, row: MetricRow, compared: Any, judge: str | None) -> dict[str, Any]:
+    # The mean of the compared cases, so that it and the base branch's are of the same ones.
     score = compared.score if compared is not None and compared.cases else None
     note = compared.note.message if compared is not None and compared.note is not None else ""
     return {

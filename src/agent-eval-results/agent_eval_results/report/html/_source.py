@@ -260,6 +260,7 @@ def plans(detail: Detail) -> Sequence[Plan]:
         sentence = "Conversations and reasons are left out: the setting `report` is `scores`."
         return [Plan(level=LAST, quiet=only, others=only, left_out=(sentence,))]
     full = CaseDetail()
+    # From what is missed least: nobody opens a case that passes as before to read its third run.
     first_run = CaseDetail(response=2_000, requests=False, base=False, runs=1)
     short = (
         "Of cases that pass as before, only the first run is shown, with tool responses cut to 2,000 characters, "

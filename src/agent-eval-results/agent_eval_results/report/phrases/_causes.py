@@ -30,6 +30,7 @@ def cause_sentence(cause: CauseReport, base: str = NO_NAME) -> str:
 
 def cause_line(cause: CauseReport) -> str:
     """Subject and kind without values, for a title: `find_devices returns nothing`."""
+    # `no longer` needs a run that did call it; an eval case only expects that.
     if cause.code == "call-missing" and cause.base is not None:
         return f"{_name(cause.data.tool)} is no longer called"
     return _LINES[cause.code](cause.data)

@@ -100,6 +100,7 @@ def _clause(view: View, how: Mapping[str, bool], reason: Reason) -> str:
     if (service := _SERVICES.get(reason.code)) is not None:
         return f"{service} in {share(count, of, 'case')}"
     others = plural(count, "other case")
+    # `other` only of cases that fail: of those, the clause before has counted the first ones.
     if (verbs := _COUNTED.get(reason.code)) is None and (verbs := _SIMPLE.get(reason.code)) is not None:
         others = f"{count:,}"
     if verbs is not None:

@@ -194,6 +194,7 @@ def comment_markdown(
     status = "notice" if no_verdict else content.status
     title = title or content.headline
     if key:
+        # Comments of several workflows stand below each other.
         title = f"{title} · {shorten(key, 60)}"
     template = environment().get_template("comment.md.j2")
 
@@ -436,6 +437,7 @@ def _metrics(view: views.View, deltas: Sequence[diff.DeltaRow], detail: views.De
     means = view.metric_rows
     if not any(row.mean is not None for row in means):
         means = []  # Nothing was measured: the headline says all that a table could.
+    # Rows without news hide those that have some.
     compared = [row for row in deltas if row.moved or row.failed or row.not_evaluated or row.note] if means else []
     notes = comparison.notes[: detail.listed] if comparison is not None else []
     return {

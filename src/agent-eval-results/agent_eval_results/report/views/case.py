@@ -94,6 +94,7 @@ def lines_of(listed: Sequence[Finding], limit: int, base_notes: Mapping[str, str
 
 def findings(case: CaseReport) -> list[Finding]:
     """Everything that keeps a case from passing, the most important first: errors, then metrics, then the rest."""
+    # A run that ended with an error has no scores, or wrong ones: the error explains them.
     listed = [*_error_findings(case), *_metric_findings(case)]
     # Beside other findings it is the rule about several runs, which the scores don't show.
     shown = {"not-evaluated", *(finding.subject for finding in listed)}
@@ -440,6 +441,7 @@ def _is_shown(expected: str, turn: TurnReport) -> bool:
     calls = [step.call for step in turn.calls] if turn.expected_calls is None else turn.expected_calls
     said = "\n".join(turn.expected_said or ())
     texts = [turn.expected_answer or turn.answer or "", "\n".join(calls), said, turn.user]
+    # Excerpts of the two were cut to different lengths, so that only their beginnings can be compared.
     beginning = expected.strip()[:_ALIKE]
     return beginning in {"", "(no tool calls)", "(no text)"} or any(
         text.strip().startswith(beginning) for text in texts
