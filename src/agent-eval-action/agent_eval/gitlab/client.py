@@ -35,8 +35,8 @@ class GitLabClient(RestClient):
     queue_branches: ClassVar[str] = ""
     url_hint = "Check CI_API_V4_URL: it should be https://HOST/api/v4."
     longest: ClassVar[int] = 1_000_000
-    to_comment: ClassVar[str] = ""
     """Maximum characters of a note (docs.gitlab.com, "Notes API")."""
+    to_comment: ClassVar[str] = ""
 
     def __init__(self, event: GitLabEvent, *, token: str, log: Callable[[str], None], **more: Any) -> None:
         """Creates the client of the project of an event; see `RestClient`. Nothing is sent."""
