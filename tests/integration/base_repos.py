@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_eval.baseline.git import Git, open_git
@@ -83,7 +83,7 @@ class Repo:
         return made
 
     def opened(self, *, timeout: float = 20.0, environ: Mapping[str, str] = ENVIRON) -> Git:
-        return open_git(self.root, environ, timeout=timeout)
+        return replace(open_git(self.root, environ), timeout=timeout)
 
 
 def new_repo(root: Path) -> Repo:

@@ -225,11 +225,11 @@ def test_rerun__agents_that_the_base_has_and_those_that_it_has_not(tmp_path: Pat
     names += ["installed.agent", "recorded:old.jsonl", "recorded:new.jsonl"]
     choices = {f"{number}.test.json": AgentChoice(path=name, reason="named") for number, name in enumerate(names)}
 
-    result = agents_on_base(AgentChoices(by_file=choices), checkout_of(base, head), head)
+    available, missing = agents_on_base(AgentChoices(by_file=choices), checkout_of(base, head), head)
 
-    there = [choice.path for choice in result.choices.by_file.values()]
-    assert there == [name for name in names if name not in result.missing]
-    said = "".join(f"{name}: {result.missing.get(name, 'it is there')}\n" for name in names)
+    there = [choice.path for choice in available.by_file.values()]
+    assert there == [name for name in names if name not in missing]
+    said = "".join(f"{name}: {missing.get(name, 'it is there')}\n" for name in names)
     check("golden_base_agents.txt", said.replace(str(tmp_path), "FOLDER"))
 
 

@@ -170,15 +170,6 @@ def test_sequential__scores_keep_their_error_rate_with_a_base_of_today(same_day:
     assert failed <= 8  # P(more than 8 of 60 | 5%) < 0.005
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_sequential__alpha_has_a_range_and_days_belong_to_runs(alpha: float) -> None:
-    for wrong in ({"alpha": alpha}, {"metrics": {PASS: MetricRule(alpha=alpha)}}):
-        with pytest.raises(ValueError, match="alpha must be between 0 and 1"):
-            Rules(**wrong)
-    with pytest.raises(ValueError, match="base_days has 1 entries for 2 runs"):
-        Series(base=(1.0, 0.0), base_days=("a",))
-
-
 # Nothing depends on order, all on the seed
 
 

@@ -247,13 +247,12 @@ class Git:
         return [(os.fsdecode(name), facts[:6].decode()) for facts, _, name in entries]
 
 
-def open_git(root: Path, environ: Mapping[str, str], *, timeout: float = 60.0) -> Git:
+def open_git(root: Path, environ: Mapping[str, str]) -> Git:
     """Opens the checkout that contains a directory.
 
     Args:
         root: The directory that agent-eval works in.
         environ: The environment; git gets only some of its variables.
-        timeout: Seconds per command.
 
     Raises:
         GitError: There is no checkout, or its owner is neither the directory's owner nor the current user.
@@ -275,7 +274,6 @@ def open_git(root: Path, environ: Mapping[str, str], *, timeout: float = 60.0) -
         environment={**{name: environ[name] for name in KEPT if environ.get(name)}, **ENVIRONMENT},
         config=(*CONFIG, ("safe.directory", str(top))),
         owner=_owner(top, facts) if ours == 0 and facts.st_uid != 0 else None,
-        timeout=timeout,
     )
 
 

@@ -65,16 +65,6 @@ class BaseWorktree:
         return path
 
 
-@dataclass(frozen=True, kw_only=True)
-class BaseAgents:
-    """The agents of the head's files that the base branch has too."""
-
-    choices: AgentChoices
-    """Only files with an agent on the base branch; paths are relative to `BaseWorktree.root`."""
-    missing: Mapping[str, str]
-    """By agent: a sentence that says why the base branch can't run it."""
-
-
 @contextlib.contextmanager
 def base_checkout(
     git: Git, commit: str, *, remote: Remote | None = None, directory: Path | None = None, complete: bool = True
@@ -215,13 +205,17 @@ def share_dotenv(git: Git, base: BaseWorktree, directories: Iterable[Path]) -> N
                 os.fchown(copy.fileno(), status.st_uid, status.st_gid)
 
 
-def agents_on_base(choices: AgentChoices, base: BaseWorktree, head_root: Path) -> BaseAgents:
+def agents_on_base(choices: AgentChoices, base: BaseWorktree, head_root: Path) -> tuple[AgentChoices, dict[str, str]]:
     """Finds the head's agents on the base branch.
 
     Args:
         choices: The head's agents by file.
         base: The base branch's worktree.
         head_root: The directory that the head's choices are relative to.
+
+    Returns:
+        The agents of the files that have one there, with paths relative to `BaseWorktree.root`; and by agent, a
+        sentence that says why the base branch can't run it.
     """
     missing: dict[str, str] = {}
     for choice in dict.fromkeys(choices.by_file.values()):
@@ -229,7 +223,7 @@ def agents_on_base(choices: AgentChoices, base: BaseWorktree, head_root: Path) -
         if reason is not None:
             missing[choice.path] = reason
     available = {file: choice for file, choice in choices.by_file.items() if choice.path not in missing}
-    return BaseAgents(choices=AgentChoices(by_file=available), missing=missing)
+    return AgentChoices(by_file=available), missing
 
 
 def _why_not_there(choice: AgentChoice, base: BaseWorktree, head_root: Path) -> str | None:

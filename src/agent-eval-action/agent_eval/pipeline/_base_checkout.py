@@ -231,12 +231,11 @@ class BaseCheckout:
         return isolation
 
     def _planned(self, worktree: BaseWorktree) -> tuple[Plan, AgentChoices]:
-        agents = agents_on_base(self.choices, worktree, self.head.settings.root)
-        self.missing = dict(agents.missing)
-        runnable = frozenset(case.case_id for case in self.plan.cases if case.file in agents.choices.by_file)
+        choices, self.missing = agents_on_base(self.choices, worktree, self.head.settings.root)
+        runnable = frozenset(case.case_id for case in self.plan.cases if case.file in choices.by_file)
         plan = self.plan.more(runnable, self.plan.num_runs, first_run=0)
         is_replay = self.head.tapes is not None and self.head.tapes.mode == "all"
-        return self.head.live(plan) if is_replay else plan, agents.choices
+        return self.head.live(plan) if is_replay else plan, choices
 
 
 def interpreter_for_base(agent_python: str | None, root: Path) -> str | None:

@@ -191,9 +191,6 @@ class Choice:
     path: str | None = None
     """PATH of `file:PATH`: relative to the repository root, with forward slashes."""
 
-    def __str__(self) -> str:
-        return self.source if self.path is None else f"{self.source}:{self.path}"
-
 
 AUTO: tuple[Choice, ...] = (Choice(source="artifact"),)
 """Without `rerun`, which runs the whole suite a second time and costs as much."""

@@ -58,19 +58,6 @@ class Rules:
         everywhere = (self.metrics, *self.cases.values())
         return len({name for rules in everywhere for name, rule in rules.items() if rule.blocking}) or 1
 
-    def __post_init__(self) -> None:
-        """Checks the values that every p-value depends on.
-
-        Raises:
-            ValueError: An alpha is not between 0 and 1, or there is no confirmation run.
-        """
-        rules = (*self.metrics.values(), *(rule for own in self.cases.values() for rule in own.values()))
-        for alpha in (self.alpha, *(rule.alpha for rule in rules if rule.alpha is not None)):
-            if not 0.0 < alpha < 1.0:
-                raise ValueError(f"alpha must be between 0 and 1, not {alpha}")
-        if self.confirm_runs < 1:
-            raise ValueError(f"confirm_runs must be at least 1, not {self.confirm_runs}")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:

@@ -40,17 +40,6 @@ class Series:
     threshold: float | None = None
     """The score that a run must reach to pass; None for the `pass` series, where 1.0 is a pass."""
 
-    def __post_init__(self) -> None:
-        """Checks the lengths.
-
-        Raises:
-            ValueError: `base_days` is not as long as `base`, or `head_rounds` not as long as `head_confirm`.
-        """
-        if len(self.head_rounds) != len(self.head_confirm):
-            raise ValueError(f"head_rounds has {len(self.head_rounds)} entries for {len(self.head_confirm)} runs")
-        if self.base_days and len(self.base_days) != len(self.base):
-            raise ValueError(f"base_days has {len(self.base_days)} entries for {len(self.base)} runs")
-
     @property
     def screened(self) -> tuple[float, ...]:
         """The runs that raise suspicion: a result of the previous push counts as one that failed."""
