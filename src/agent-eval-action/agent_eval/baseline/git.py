@@ -165,6 +165,19 @@ class Git:
         kind, blob, size = (out.split() + [b""] * 3)[:3]
         return Entry(blob=blob.decode(), size=int(size)) if kind == b"blob" else Entry(blob="", size=None)
 
+    def file(self, commit: str, path: PurePosixPath, most: int) -> bytes | None:
+        """Returns the content of a file of at most `most` bytes, see `entry`; None if there is none.
+
+        Raises:
+            GitError: It is larger, or no regular file.
+        """
+        entry = self.entry(commit, path)
+        if entry is None:
+            return None
+        if entry.size is None or entry.size > most:
+            raise GitError(f"{harmless(path.name)} is not a small regular file there.")
+        return self.blob(entry.blob)
+
     def blob(self, sha: str) -> bytes:
         """Returns the content of a file. Check its size first."""
         return self.run("cat-file", "blob", checked(sha))

@@ -115,7 +115,7 @@ def _answer(call: ModelExchange | RecordedCall) -> str:
 def _compare(ref: str, suite: Suite, root: Path, io: CliIO) -> int:
     """Prints how the tapes of the working tree differ from those of a commit, and returns the exit code."""
     from agent_eval.baseline import GitError, open_git
-    from agent_eval_agents.tapes import tape_in, tape_path
+    from agent_eval_agents.tapes import MAX_TAPE, tape_in, tape_path
 
     root = root.absolute()
     invalid: list[Problem] = []
@@ -132,9 +132,9 @@ def _compare(ref: str, suite: Suite, root: Path, io: CliIO) -> int:
         for file in suite.files:
             for case in file.cases:
                 path = tape_path(root, file.path, case.eval_id)
-                entry = git.entry(commit, git.prefix / name_of(path, root))
+                data = git.file(commit, git.prefix / name_of(path, root), MAX_TAPE)
                 try:
-                    old = None if entry is None else tape_in(git.blob(entry.blob), name_of(path, root))
+                    old = None if data is None else tape_in(data, name_of(path, root))
                     lines = _changes(old, read_tape(path, root))
                 except InvalidTape as error:
                     invalid += error.problems

@@ -361,9 +361,6 @@ class _Difference:
         return found
 
     def _base(self, file: str) -> str | None:
-        entry = self._git.entry(self._commit, PurePosixPath(os.path.normpath(self._git.prefix / file)))
-        if entry is None:
-            return None
-        if entry.size is None or entry.size > _MAX_BYTES:
-            raise GitError(f"{file} is not a small regular file there.")
-        return self._git.blob(entry.blob).decode("utf-8")
+        path = PurePosixPath(os.path.normpath(self._git.prefix / file))
+        data = self._git.file(self._commit, path, _MAX_BYTES)
+        return None if data is None else data.decode("utf-8")

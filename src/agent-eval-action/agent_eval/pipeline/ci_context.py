@@ -336,12 +336,7 @@ def _file_at(ci: CIContext, commit: str, name: str) -> bytes | None:
     if isinstance(git, Git):
         try:
             git.need(commit, ci.remote)
-            entry = git.entry(commit, git.prefix / PurePosixPath(name))
-            if entry is None:
-                return None
-            if entry.size is None or entry.size > _SMALL:
-                raise GitError(f"{name} is not a small regular file there.")
-            return git.blob(entry.blob)
+            return git.file(commit, git.prefix / PurePosixPath(name), _SMALL)
         except GitError:
             # A clone of depth 1 whose remote gives nothing more: the forge has the file, too.
             if ci.forge is None:
