@@ -566,3 +566,11 @@ def test_decide__as_many_more_runs_of_the_base_as_it_says_do_decide(alpha: float
     assert (passing.verdict.value, passing.verdict.reasons[0].code) == ("failed", "case-worse")
     flaky = after("1" * stored + ("011" * 9)[: int(match[1])])
     assert flaky.verdict.value == "passed"
+
+
+@pytest.mark.parametrize("alpha", ["1e-17", "1e-30", "1e-300"])
+def test_decide__error_rate_that_takes_more_runs_than_anybody_makes(alpha: str) -> None:
+    played = play(story("1", "0", "001", extra_runs=100, policy=f"[[policy]]\nalpha = {alpha}\n"))
+    assert played.verdict.value == "inconclusive"
+    match = re.search(r"([\d,]+) more runs of the base branch would decide", played.verdict.reasons[0].message)
+    assert match is not None and int(match[1].replace(",", "")) > 100

@@ -298,7 +298,7 @@ def detectable_drop(cases: Sequence[tuple[float, int, int]], alpha: float, power
     def reached(drop: float) -> float:
         return math.fsum(count * min(drop, 1 - rate) for (rate, _, _), count in groups.items()) / len(cases)
 
-    bar = _NORMAL.inv_cdf(1 - alpha) * spread(0.0)
+    bar = -_NORMAL.inv_cdf(alpha) * spread(0.0)
     z = _NORMAL.inv_cdf(power)
     low, high = 0.0, 1.0
     if reached(high) < bar + z * spread(high):
@@ -314,4 +314,4 @@ def detectable_drop(cases: Sequence[tuple[float, int, int]], alpha: float, power
 
 def detectable_shift(error: float, alpha: float, power: float = 0.8) -> float:
     """The smallest shift of a mean with this standard error that a one-sided test at alpha detects with this power."""
-    return (_NORMAL.inv_cdf(1 - alpha) + _NORMAL.inv_cdf(power)) * error
+    return (_NORMAL.inv_cdf(power) - _NORMAL.inv_cdf(alpha)) * error

@@ -8,6 +8,7 @@ runs of today are compared.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
@@ -26,6 +27,7 @@ from agent_eval_results.data.origin import CaseWord
 
 _MOST_NAMES = 5
 """Cases of a reason whose numbers it has."""
+_MOST_MISSING = 2**30
 Lacks = int | NoMoreRuns | None
 OUTAGE = "provider-unavailable"
 """Code of the reason that nothing is decided, if the fresh runs met an outage."""
@@ -183,13 +185,16 @@ def _missing_base_runs(family: stats.Family, suspect: stats.Suspect) -> int:
     """How many more base runs make the case significantly worse if all of them pass and the head's rate stays."""
     # The head's rate is taken as it is now: only a longer history could change the result.
     failures = round(suspect.planned * suspect.failures / suspect.made)
-    more = range(suspect.base_planned + 1, 1000)
-    enough = (
-        runs
-        for runs in more
-        if stats.p_of(stats.joint_e([stats.case_e(failures, suspect.planned, 0, runs)])) <= family.level
-    )
-    return next(enough) - suspect.base_planned
+
+    def decide_it(more: int) -> bool:
+        worth = stats.case_e(failures, suspect.planned, 0, suspect.base_planned + more)
+        return stats.p_of(stats.joint_e([worth])) <= family.level
+
+    # Each run is worth more than nothing: no level is out of reach, but some are far away.
+    enough = 1
+    while enough < _MOST_MISSING and not decide_it(enough):
+        enough *= 2
+    return bisect_left(range(enough), True, 1, key=decide_it)
 
 
 def _better(family: stats.Family, suspects: dict[int, stats.Suspect]) -> dict[int, float]:
