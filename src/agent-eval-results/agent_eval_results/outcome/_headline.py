@@ -75,7 +75,7 @@ def _decision(found: Lookups) -> Reason:
     if report.is_inconclusive and report.exit_code == 0:
         scored = totals.passed + totals.failed
         if totals.failed and not totals.errored:  # What they do on the base branch is open.
-            return Reason.of("allowed-open", because=first)
+            return Reason.of("allowed-open", because=first, aside=_informing(found))
         return Reason.of("allowed", count=totals.errored, total=totals.cases, passed=scored)
     if code in _WHOLE_CAUSES:
         return Reason.of("by-reason", because=first)
@@ -89,7 +89,7 @@ def _decision(found: Lookups) -> Reason:
     if was_not_compared(report) and any(part.code == "fails" for part in parts):
         more.insert(0, Reason.of("not-compared"))  # They may fail there as well.
     if parts:
-        aside = _aside(report, parts, more) if report.failed else []
+        aside = _aside(report, parts, more) if report.failed else _informing(found)
         parts = [part for part in [*parts, *more] if part not in aside]
         return Reason.of("by-cases", parts=parts, aside=[_alone(part, totals) for part in aside])
     return Reason.of("by-reason", because=first, parts=more)
@@ -188,7 +188,7 @@ def _quarantined(totals: Totals) -> list[Reason]:
 
 
 def _undecided(found: Lookups) -> list[Reason]:
-    report, groups, errors = found.report, found.groups, found.errors
+    report, errors = found.report, found.errors
     parts = _unjudged(report, is_first=True)
     if errors and all(cause.by_provider for cause in errors):
         services = {_FAILED_SERVICES.get(cause.kind, "") for cause in errors}
@@ -198,9 +198,32 @@ def _undecided(found: Lookups) -> list[Reason]:
         code = code or (services.pop() if len(services) == 1 else "")
         if code:
             parts[0] = Reason.of(code, count=report.totals.errored, total=report.totals.cases)
-    if groups.worse and report.decision is not None and report.decision.is_inconclusive:
-        parts.append(Reason.of("suspected", count=len(groups.worse), cases=_named(groups.worse)))
+    if suspected := _keeping_open(found):
+        parts.append(Reason.of("suspected", count=len(suspected), cases=_named(suspected)))
     return parts
+
+
+def _keeping_open(found: Lookups) -> list[CaseReport]:
+    """The cases without which the statistics would have decided; none if they have."""
+    decision, worse = found.report.decision, found.groups.worse
+    if decision is None or not decision.is_inconclusive:
+        return []
+    ids = {case_id for reason in decision.reasons if reason.blocking for case_id in reason.case_ids}
+    # If the suite as a whole is open, no case is named.
+    return [case for case in worse if case.case_id in ids] or worse
+
+
+def _informing(found: Lookups) -> list[Reason]:
+    """Worse cases that do not block, beside those that keep the gate open."""
+    opened = _keeping_open(found)
+    rest = [case for case in found.groups.worse if opened and case not in opened]
+    suspected = [case for case in rest if found.standing(case) == "suspected"]
+    sure = [case for case in rest if case not in suspected]
+    return [
+        Reason.of(code, count=len(cases), cases=_named(cases))
+        for code, cases in (("regressions", sure), ("suspected", suspected))
+        if cases
+    ]
 
 
 def failures(found: Lookups) -> Iterator[Reason]:
