@@ -46,10 +46,11 @@ from agent_eval_results.data.report import (
 )
 from agent_eval_results.data.trend import trend_row
 from agent_eval_results.report.html import BUDGET, SCRIPTS, STYLES, PageSource, policy, script, style, write_page
-from agent_eval_results.report.html._index import COLUMNS
+from agent_eval_results.report.html._case import PageCase, RemovedCase
+from agent_eval_results.report.html._index import COLUMNS, Index
 from agent_eval_results.report.html._packing import bounded_value, dumped, json_value, number, packed, unpacked
 from agent_eval_results.report.html._runs import base_runs
-from agent_eval_results.report.html._source import Facts
+from agent_eval_results.report.html._source import Facts, plans
 from agent_eval_results.report.html._turns import alignment
 from agent_eval_results.report.phrases import say, without_words
 from agent_eval_results.report.views import Links, visible
@@ -196,6 +197,29 @@ def test_base_runs__of_a_renamed_case_have_conversations_and_outcomes() -> None:
     runs = base_runs(Facts(source), lamp.case_id)
     said = [(run.key, run.recording is not None, run.result.status) for run in runs]
     assert said == [("base:0", True, "passed"), ("base-stored:1", True, "failed")]
+
+
+def test_page__a_removed_case_whose_name_a_renamed_one_has() -> None:
+    lamp, gone = failing(), failing()
+    changes = [
+        CaseComparison(case_id=lamp.case_id, file=lamp.file, eval_id="lamp", change="renamed", renamed_from="old_lamp"),
+        CaseComparison(case_id=lamp.case_id, file=lamp.file, eval_id="lamp", change="removed", base="passed"),
+    ]
+    run_report = report("failed", [lamp])
+    run_report.comparison = ComparisonReport(cases=changes, compared=1, unchanged=0)
+    run_report.baseline = BaselineReport(status="found", branch="main", message="", recorded_at=1.0)
+    source = source_of(run_report, [], base=[recording(gone, 0, turn("Off.", "It was off."))])
+    facts, [plan, *_] = Facts(source), plans("full")
+    assert (facts.base_id(lamp.case_id), list(base_runs(facts, lamp.case_id))) == ("old_lamp", [])
+    index = Index(facts)
+    index.add(PageCase(facts, lamp, plan.others), 0)
+    removed = RemovedCase(facts, changes[1])
+    index.add_removed(changes[1], 1)
+    block = removed.block(plan.others)
+    assert block is not None and len(block["runs"]) == 1
+    cases = index.data(plan, 2)["cases"]
+    assert cases["change"] == ["renamed", "removed"]
+    assert cases["id"] == [lamp.case_id, block["id"]] == [lamp.case_id, f"{lamp.case_id} (main)"]
 
 
 def parts(folder: Path) -> Iterator[tuple[str, object]]:

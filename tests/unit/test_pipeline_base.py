@@ -147,13 +147,14 @@ def test_store_baseline_recordings__cases_that_failed_or_differ_by_their_ids_on_
         base_case("fixed", "failed"),
         base_case("old_name"),
         base_case("gone"),
+        base_case("new_name").model_copy(update={"fingerprint": "another case"}),
     )
-    report, base = compared(head, there, recordings("same", "red", "fixed", "old_name", "gone"))
+    report, base = compared(head, there, recordings("same", "red", "fixed", "old_name", "gone", "new_name"))
 
-    assert {case_id.split(":")[1] for case_id in Lookups(report=report).notable} == {"red", "fixed", "new_name", "gone"}
+    assert {case_id.split(":")[1] for case_id in Lookups(report=report).notable} == {"red", "fixed", "new_name"}
     store_baseline_recordings(report, base, tmp_path)
     stored = list(StoredLines(path=tmp_path / BASELINE_RECORDINGS, model=Recording))
-    assert [line.eval_id for line in stored] == ["red", "fixed", "old_name", "gone"]
+    assert [line.eval_id for line in stored] == ["red", "fixed", "old_name", "gone", "new_name"]
     assert report.baseline is not None and report.baseline.recordings_note is None
 
 

@@ -498,6 +498,7 @@ def store_baseline_recordings(report: RunReport, base: Base | None, output: Path
         return
     base_ids = {case_id: case.case_id for case_id, case in base.pairing.counterparts.items()}
     case_ids = {base_ids.get(case_id, case_id) for case_id in Lookups(report=report).notable}
+    case_ids.update(case.case_id for case in report.comparison.cases if case.is_gone)
     path = output / BASELINE_RECORDINGS
     try:
         report.baseline.recordings_note = write_recordings(path, base.recordings, case_ids)

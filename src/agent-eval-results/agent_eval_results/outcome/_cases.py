@@ -364,9 +364,10 @@ class Lookups:
 
     @cached_property
     def changes(self) -> Mapping[str, CaseComparison]:
-        """Cases that differ from the base branch."""
+        """Cases of the head that differ from the base branch."""
         comparison = self.report.comparison
-        return {case.case_id: case for case in comparison.cases} if comparison is not None else {}
+        # A case that is gone may have the name that a renamed one has now.
+        return {case.case_id: case for case in comparison.cases if not case.is_gone} if comparison is not None else {}
 
     @cached_property
     def cases(self) -> Mapping[str, CaseReport]:
@@ -387,7 +388,7 @@ class Lookups:
 
     @cached_property
     def notable(self) -> frozenset[str]:
-        """Ids of the cases that did not pass, or that differ in anything from the base branch, also of removed ones."""
+        """Ids of the head's cases that did not pass, or that differ in anything from the base branch."""
         not_passed = (case.case_id for case in self.report.cases if not case.passed)
         return frozenset((*not_passed, *self.changes, *self.answers, *self.decisions))
 

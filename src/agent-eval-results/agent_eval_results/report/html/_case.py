@@ -200,7 +200,7 @@ class RemovedCase:
         """Reads the recordings of the base branch."""
         self._facts = facts
         self._change = change
-        self._runs = list(base_runs(facts, change.case_id))
+        self._runs = list(base_runs(facts, change.case_id, is_gone=True))
 
     def block(self, detail: CaseDetail) -> dict[str, Any] | None:
         """The case as a block holds it; None if nothing is recorded of it or may be shown."""
@@ -209,7 +209,7 @@ class RemovedCase:
             return None
         branch = self._facts.view.branch
         return {
-            "id": shown(self._change.case_id, 2_000),
+            "id": shown(self._facts.removed_id(self._change.case_id), 2_000),
             "reason": None,
             "findings": [],
             "changed": [],

@@ -114,7 +114,7 @@ class Index:
         none = [None] * len(self._metrics)
         self._append(
             {
-                **self._identity(change.case_id, change.file, change.eval_id, None),
+                **self._identity(self.facts.removed_id(change.case_id), change.file, change.eval_id, None),
                 "status": change.base or "not_run",
                 "change": "removed",
                 "word": None,

@@ -102,16 +102,18 @@ class CaseRuns:
         return {"turns": [], "left_out": None if run.result.did_not_run else _NOT_RECORDED}
 
 
-def base_runs(facts: Facts, case_id: str, *, is_read: bool = True) -> Iterator[PageRun]:
+def base_runs(facts: Facts, case_id: str, *, is_read: bool = True, is_gone: bool = False) -> Iterator[PageRun]:
     """The base branch's runs of a case in the order of their numbers: those of today, then those of the baseline.
 
     Args:
         facts: The lookups.
-        case_id: The case's id in this report.
+        case_id: The case's id in this report; the base branch's of a case that only the base branch has.
         is_read: Whether recordings are read. Without them, the runs of the report are known.
+        is_gone: Whether only the base branch has it.
     """
-    base_id = facts.base_id(case_id)
-    today = {recording.run: recording for recording in (facts.source.base_recordings(case_id) if is_read else ())}
+    base_id = case_id if is_gone else facts.base_id(case_id)
+    fresh = facts.source.base_recordings(case_id) if is_read and not is_gone else ()
+    today = {recording.run: recording for recording in fresh}
     runs = [
         PageRun(side="base", result=run, recording=today.pop(run.run, None))
         for part in facts.base_runs.get(base_id, ())
@@ -123,7 +125,7 @@ def base_runs(facts: Facts, case_id: str, *, is_read: bool = True) -> Iterator[P
     )
     for side, recordings in sides:
         recorded = sorted(recordings, key=lambda recording: recording.run)
-        statuses = facts.base_statuses(case_id)
+        statuses = [] if is_gone else facts.base_statuses(case_id)
         if len(statuses) != len(recorded):  # The history keeps the last runs only.
             statuses = [None] * len(recorded)
         for recording, status in zip(recorded, statuses, strict=True):

@@ -171,6 +171,10 @@ class Facts:
         """How a case differs from the base branch; None if it does not."""
         return self.view.changes.get(case_id)
 
+    def removed_id(self, case_id: str) -> str:
+        """What a removed case is called on the page, where a renamed one may have its name."""
+        return f"{case_id} ({self.view.branch})" if case_id in self.view.cases else case_id
+
     def base_id(self, case_id: str) -> str:
         """The id of a case on the base branch."""
         change = self.change(case_id)
