@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, get_args
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel, to_snake
@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, too_many
 from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.evalset.json import Document, JsonPath
+from agent_eval_scoring.evalset.parse._hints import HINTS, TURN_HINT, models_at, shape_hint
 
 _EXPECTED = {
     "string_type": "a string",
@@ -93,54 +94,6 @@ OWNERS |= dict.fromkeys(("function_call", "function_response"), "content")
 _RECORDED = {"spans", "errors", "node_output", "lost_toolsets", "session_state", "app_details", "creation_timestamp"}
 _RECORDED |= {"duration", "model_duration", "tool_duration"}
 """Keys of a turn that recordings have, and that nobody writes."""
-_CONTENT_HINT = 'Write {"parts": [{"text": "..."}]}.'
-_TURN_HINT = 'Write {"user_content": {"parts": [{"text": "..."}]}, "final_response": {"parts": [{"text": "..."}]}}.'
-_HINTS = {
-    "user_content": _CONTENT_HINT,
-    "final_response": _CONTENT_HINT,
-    "parts": 'Write [{"text": "..."}].',
-    "args": 'Write the object itself: {"city": "Berlin"}.',
-    "eval_id": 'Write a name in quotes: "berlin".',
-    "conversation": 'Write a list of turns: [{"user_content": {"parts": [{"text": "..."}]}}].',
-    "intermediate_data": 'Write {"tool_uses": [{"name": "...", "args": {...}}]}.',
-    "tool_uses": 'Write [{"name": "get_weather", "args": {"city": "Berlin"}}].',
-    "state": 'Write {"user_name": "Mina"}.',
-    "final_session_state": 'Write {"order": "open"}.',
-    "rubrics": 'Write [{"rubric_id": "polite", "rubric_content": {"text_property": "The answer is polite."}}].',
-    "judge_model_options": 'Write {"judge_model": "gemini-2.5-flash"}.',
-    "scale": "Write [1, 5].",
-    "prompt_template": "Placeholders are {prompt}, {response}, {reference} and {agent_data}.",
-    "rules": 'Write [{"never": "delete_*"}].',
-    "tool_name": 'Write "get_weather".',
-    "response": 'Write {"result": "..."}.',
-    "custom_metrics.": 'Write {"code_config": {"name": "package.module.function"}}.',
-    "eval_cases": 'Write a list of cases: [{"eval_id": "...", "conversation": [...]}].',
-    "intermediate_responses": 'Write ["author", [{"text": "..."}]].',
-    "rubric_content": 'Write {"text_property": "..."}.',
-    "eval_set_id": 'Write a name in quotes: "weather".',
-    "invocation_id": 'Write a text in quotes, e.g. "1", or remove the key.',
-    "creation_timestamp": "Write the seconds since 1970, e.g. 1790000000, or remove the key.",
-    "session_input": 'Write {"app_name": "weather", "user_id": "user", "state": {}}.',
-    "initial_session": 'Write {"app_name": "weather", "user_id": "user", "state": {}}.',
-    "app_name": 'Write the name of the agent\'s directory: "weather".',
-    "user_id": 'Write "user".',
-    "starting_prompt": 'Write what the user says first: "Hello".',
-    "conversation_plan": 'Write what the user wants: "Book a table for two.".',
-    "expected_tool_use": 'Write [{"tool_name": "get_weather", "tool_input": {"city": "Berlin"}}].',
-    "expected_intermediate_agent_responses": 'Write [{"author": "sub_agent", "text": "..."}].',
-    "rubric_id": 'Write a name in quotes: "polite".',
-    "threshold": "Write a number without quotes: 0.8.",
-    "code_config": 'Write {"name": "package.module.function"}.',
-    "criteria": 'Write metrics with their thresholds: {"response_match_score": 0.8}.',
-}
-_EXAMPLES = {
-    "a string": 'Write "...".',
-    "a list": "Write [...].",
-    "an object": "Write {...}.",
-    "a number": "Write it without quotes, e.g. 0.5.",
-    "a whole number": "Write it without quotes, e.g. 5.",
-    "true or false": "Write true or false.",
-}
 _CONVERSATIONS = ("conversation", "conversation_scenario")
 _ALIASES = {"two_conversations": "conversation-and-scenario", "no_conversation": "no-conversation"}
 
@@ -269,15 +222,15 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
     # An item of a pair is missing, which only `intermediate_responses` has: its entries are tuples in ADK.
     if isinstance(missing, int):
         message = f"Item {missing + 1} of `{_last_key(path)}` is missing."
-        return document.error("missing-field", message, path=path, hint=_HINTS["intermediate_responses"])
+        return document.error("missing-field", message, path=path, hint=HINTS["intermediate_responses"])
     if missing is not None:
-        owner = _models_at(model, path[len(base) :])[0]
+        owner = models_at(model, path[len(base) :])[0]
         message = f"The required field `{missing}` of {noun(owner)} is missing."
         hint, key = _missing_hint(document, path, missing, owner)
         at = path if key is None else (*path, key)
         return document.error("missing-field", message, path=at, key=key is not None, hint=hint)
     if kind == "extra_forbidden":
-        owners = _models_at(model, path[len(base) : -1])
+        owners = models_at(model, path[len(base) : -1])
         # Both forms of `intermediate_data` may own the key; which one was meant is not known.
         keys = list(dict.fromkeys(key for owner in owners for key in keys_of(owner)))
         key = str(path[-1])
@@ -297,8 +250,8 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
         actual = _describe(_value_at(document.value, path))
         known = to_snake(_last_key(path)).split("[")[0]
         # The key of a mapping, e.g. a metric's name, has the hint of what contains it.
-        known = known if known in _HINTS or len(path) < 2 else f"{to_snake(str(path[-2]))}."
-        hint = _HINTS.get(known) or _shape_hint(_EXPECTED[kind], model, path[len(base) :])
+        known = known if known in HINTS or len(path) < 2 else f"{to_snake(str(path[-2]))}."
+        hint = HINTS.get(known) or shape_hint(_EXPECTED[kind], model, path[len(base) :])
         if path and isinstance(path[-1], int):  # An item of the list.
             # The hint is for the whole list, and one item of it is wrong.
             hint = re.sub(r"Write [^\[{]*\[(\{.+)\]\.", r"Write \1.", hint)
@@ -309,8 +262,8 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
     but = f", not {json.dumps(value)[:40]}" if kind in _SCALARS and not isinstance(value, list | dict) else ""
     expectation, _, todo = _expectation(detail).partition(": write ")
     message = f"{label} {expectation}{but}."
-    advice = _HINTS["prompt_template"] if _last_key(path) == "prompt_template" else _value_hint(detail, value)
-    owners = _models_at(model, path[len(base) : -1]) if path else []
+    advice = HINTS["prompt_template"] if _last_key(path) == "prompt_template" else _value_hint(detail, value)
+    owners = models_at(model, path[len(base) : -1]) if path else []
     fields = [each.model_fields[to_snake(str(path[-1]))] for each in owners if to_snake(str(path[-1])) in keys_of(each)]
     if todo:
         advice = f"Write {todo}."
@@ -333,38 +286,10 @@ def _renaming(document: Document, path: JsonPath, keys: list[str]) -> str:
         return 'Weights are in the criterion, beside `rubrics`: "rubric_weights": {"RUBRIC_ID": 2}.'
     hint = did_you_mean(key, keys)
     named = re.fullmatch(r"(?:.*write|Write|Did you mean) `(\w+)`[.?]", hint)
-    form = _HINTS.get(named[1], "") if named is not None else ""
+    form = HINTS.get(named[1], "") if named is not None else ""
     if named is not None and isinstance(value, str) and (example := re.fullmatch(r"Write ([{\[].+)\.", form)):
         return f'This is called `{named[1]}`. Write "{named[1]}": {example[1]}.'
     return hint
-
-
-def _shape_hint(expected: str, model: type[BaseModel], path: JsonPath) -> str:
-    """The hint for a value of a wrong type: for an object of known keys, these keys."""
-    inner = _models_at(model, path)
-    if expected in ("an object", "a list") and inner and (not path or inner != _models_at(model, path[:-1])):
-        is_item = bool(path) and isinstance(path[-1], int)
-        example = _example_of(inner[-1])
-        owners = _models_at(model, path[:-1]) if path else []
-        fields = [owner.model_fields.get(to_snake(str(path[-1]))) for owner in owners]
-        if any(field is not None and "dict[str, " in str(field.annotation) for field in fields):
-            return f'Write {{"NAME": {example}}}.'
-        return f"Write [{example}]." if expected == "a list" and not is_item else f"Write {example}."
-    return _EXAMPLES[expected]
-
-
-def _example_of(model: type[BaseModel]) -> str:
-    """An object with the fields of a model that it needs, else with the first two."""
-    fields = [name for name, field in model.model_fields.items() if field.is_required()]
-    fields = fields or [name for name in keys_of(model) if name in _HINTS][:2] or keys_of(model)[:2]
-    pairs = []
-    for name in fields:
-        example = re.fullmatch(r"Write [^\[{\"\d]*(.+?)\.?", _HINTS.get(name, ""))
-        inner = list(_models_in(model.model_fields[name].annotation))
-        is_list = "list" in str(model.model_fields[name].annotation)
-        value = example[1] if example else _example_of(inner[0]) if inner and inner[0] is not model else '"..."'
-        pairs.append(f'"{name}": {f"[{value}]" if is_list and not value.startswith("[") else value}')
-    return f"{{{', '.join(pairs)}}}"
 
 
 def _expectation(detail: ErrorDetails) -> str:
@@ -390,7 +315,7 @@ def _value_hint(detail: ErrorDetails, value: Any) -> str | None:
     if "base64" in detail["msg"]:
         return "Encode the bytes as base64."
     if detail["type"] == "too_long":
-        return _HINTS["intermediate_responses"]
+        return HINTS["intermediate_responses"]
     return None
 
 
@@ -431,13 +356,13 @@ def _missing_hint(document: Document, path: JsonPath, missing: str, owner: type[
     # Keys that mean something already can't be the missing one in disguise.
     keys = [key for key in _value_at(document.value, path) if to_snake(key) not in known]
     if missing == "user_content" and _is_message(_value_at(document.value, path)):
-        return f"This is a message, not a turn. {_TURN_HINT}", None
+        return f"This is a message, not a turn. {TURN_HINT}", None
     if (legacy := _LEGACY_NAMES.get(missing)) in keys:
         return f"Rename `{legacy}` to `{missing}`, its name in the legacy format, in which the file begins.", legacy
     close = near_miss_of(missing, keys)
     if close is not None:
         return f"Rename `{close}` to `{missing}`.", close
-    example = re.fullmatch(r"Write [^\[{\"\d]*(.+)\.", _HINTS.get(missing, ""))
+    example = re.fullmatch(r"Write [^\[{\"\d]*(.+)\.", HINTS.get(missing, ""))
     return f'Add "{missing}": {example[1] if example else "..."} to the object that starts here.', None
 
 
@@ -509,27 +434,3 @@ def _real_path(
             path.append(step)
             value = value[step]
     return tuple(path), None
-
-
-def _models_at(model: type[BaseModel], path: JsonPath) -> list[type[BaseModel]]:
-    """The models that may describe the value at a path inside a model."""
-    models = [model]
-    for step in path:
-        if isinstance(step, str):
-            inner = [
-                field_model
-                for candidate in models
-                for name, field in candidate.model_fields.items()
-                if step in (name, field.alias)
-                for field_model in _models_in(field.annotation)
-            ]
-            # A key that is not a field is a key of a mapping, and `models` has the models of its values.
-            models = inner or models
-    return list(dict.fromkeys(models))
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models_in(argument)
