@@ -50,6 +50,7 @@ from agent_eval_results.report.phrases import (
 from agent_eval_results.report.phrases._headline import HEADLINES, headline, headline_status, other_reasons
 from agent_eval_results.report.phrases._next import STEPS
 from agent_eval_results.report.phrases.rule_changes import rule_rows, rule_sentences
+from agent_eval_results.report.renderers import comment_markdown
 from agent_eval_results.report.views import view_of
 from agent_eval_scoring.core.reason import Facts, NoMoreRuns, Numbers, Reason
 from agent_eval_scoring.core.recording import RunError
@@ -116,7 +117,7 @@ NONE: Mapping[str, Mapping[str, Any]] = {
 def facts_of(phrase: str) -> Iterator[dict[str, Any]]:
     """The facts that a phrase takes, of one thing, of several and of none; a text is its own name."""
     hints = get_type_hints(Facts)
-    names = inspect.signature(PHRASES[phrase]).parameters.keys() - {"base"}
+    names = inspect.signature(PHRASES[phrase]).parameters.keys() - {"base", "change"}
     pairs = {name: BY_NAME.get(name) or BY_TYPE.get(hints[name], (name, name)) for name in names}
     one, several = ({name: pair[at] for name, pair in pairs.items()} for at in (0, 1))
     yield from (one, several, *({**several, name: none} for name, none in NONE.get(phrase, {}).items()))
@@ -620,3 +621,15 @@ def test_outcome__every_code_of_headlines_and_steps_is_emitted_and_says_what_the
         )  # Who does another step.
         assert ". ".join(step.message for step in outcome.next).lower() == steps
         assert sum(outcome.standings.values()) == len(made.cases)
+
+
+def test_phrases__a_proposed_change_is_a_merge_request_on_gitlab() -> None:
+    said = []
+    for url in ("https://github.example/o/r/actions/runs/1", "https://gitlab.example/g/p/-/pipelines/1"):
+        loosened = SITUATIONS["loosened"]().report
+        assert loosened.origin is not None
+        loosened.origin.run_url = url
+        table = re.findall(r"What this .* changes about the gate", comment_markdown(loosened))
+        said.append("\n".join([headline(view_of(loosened)), *rule_sentences(loosened), *table]))
+    here, there = said
+    assert here.count("pull request") == 3 and there == here.replace("pull request", "merge request"), here

@@ -113,6 +113,10 @@ class OfSeveralRuns(Evaluated):
         return [run.error.kind for run in self.runs if run.error is not None and run.error.by_agent]
 
 
+PULL_REQUEST = "pull request"
+"""What a proposed change is called, unless it is on GitLab."""
+
+
 class Origin(ReportModel):
     """The repository and commit that were tested, and the workflow run that tested them."""
 
@@ -136,6 +140,11 @@ class Origin(ReportModel):
     uncommitted: list[str] = Field(default_factory=list)
     """Files that were not as in the commit, at most 100, relative to the root, or with `/` to the repository's top; in
     CI without new ones, which other steps of the job leave."""
+
+    @property
+    def change(self) -> str:
+        """What the forge calls a proposed change of a branch. Only GitLab's addresses have `/-/`."""
+        return "merge request" if "/-/" in (self.run_url or "") else PULL_REQUEST
 
 
 class FileReport(ReportModel):

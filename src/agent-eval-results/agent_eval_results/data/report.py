@@ -18,7 +18,7 @@ from agent_eval_results.data.coverage import CoverageReport
 from agent_eval_results.data.decision import DecisionReport, PassRates
 from agent_eval_results.data.history import HistoryReport
 from agent_eval_results.data.judgements import JudgeReport, JudgeVerdict, dicts_of
-from agent_eval_results.data.origin import NO_FACTS, GateMode, OfARun, OfSeveralRuns
+from agent_eval_results.data.origin import NO_FACTS, PULL_REQUEST, GateMode, OfARun, OfSeveralRuns
 from agent_eval_results.data.origin import CaseStatus as CaseStatus
 from agent_eval_results.data.origin import FileReport as FileReport
 from agent_eval_results.data.origin import MetricStatus as MetricStatus
@@ -534,6 +534,11 @@ class RunReport(_ComputingReport):
             return None
         part = f"part {self.shard.index} of {self.shard.total} of a run (`shard`)"
         return f"{part}, without a verdict: `agent-eval merge` decides"
+
+    @property
+    def change(self) -> str:
+        """What the forge calls a proposed change of a branch: `pull request`, on GitLab `merge request`."""
+        return PULL_REQUEST if self.origin is None else self.origin.change
 
     @property
     def is_for_merge(self) -> bool:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Unpack
 
 from agent_eval_results import CaseDecisionReport, CaseReport, ComparisonReport, Facts, Reason, RunReport
+from agent_eval_results.data.origin import PULL_REQUEST
 from agent_eval_results.data.outcome import RunOutcome
 from agent_eval_results.report.phrases import _cases, _evidence, _notes, _run, _verdict
 from agent_eval_results.report.phrases._agent_changes import (
@@ -99,22 +100,23 @@ _NEEDS = {name: {fact.name for fact in facts.values() if fact.default is fact.em
 _LONGEST_LINE = 400
 
 
-def text(reason: Reason, base: str = NO_NAME) -> str:
+def text(reason: Reason, base: str = NO_NAME, change: str = PULL_REQUEST) -> str:
     """A reason in English.
 
     Args:
         reason: With data of a run of this version: data of a file can't be trusted, and its reasons have a message.
         base: The base branch's name.
+        change: What the forge calls a proposed change.
     """
     if reason.message:
         return reason.message
-    name, facts = reason.data.get("phrase", reason.code), {"base": base, **reason.data}
+    name, facts = reason.data.get("phrase", reason.code), {"base": base, "change": change, **reason.data}
     if name not in PHRASES or not _NEEDS[name] <= facts.keys():
         return reason.code  # That of a criterion from outside, which gave no message.
     if "because" in facts:
-        facts["because"] = text(facts["because"], base)
+        facts["because"] = text(facts["because"], base, change)
     if "parts" in facts:
-        facts["parts"] = [text(part, base) for part in facts["parts"]]
+        facts["parts"] = [text(part, base, change) for part in facts["parts"]]
     return PHRASES[name](**{fact: value for fact, value in facts.items() if fact in _TAKES[name]})
 
 
@@ -139,7 +141,7 @@ def put_into_words(report: RunReport) -> None:
     """Gives every reason and cause of a report its message. Existing messages are kept."""
     base = branch_name(report)
     for reason in _reasons(report):
-        reason.message = text(reason, base)
+        reason.message = text(reason, base, report.change)
     for line in _evidence_of(report):
         line.message = evidence_line(line)
     for cause in report.causes:

@@ -156,17 +156,18 @@ def _allowed_open(view: View, because: str) -> str:
 def _by_looser_rules(view: View, count: int, total: int, base: str) -> str:
     if view.report.is_for_merge:
         some = f"{count:,} of {plural(total, 'case')} {'passes' if count == 1 else 'pass'}"
-        return f"{_lead(view.report)}: {some} only by this pull request's looser rules, which were accepted"
+        return f"{_lead(view.report)}: {some} only by this {view.report.change}'s looser rules, which were accepted"
     would = f"{count:,} of {plural(total, 'case')} would fail by those of {base}"
     return f"Passed only by rules that are looser than those of {base}: {would}"
 
 
-def _by_stricter_rules(count: int, base: str) -> str:
-    return f"{count:,} by rules of {base} that this pull request loosens"
+def _by_stricter_rules(view: View, count: int, base: str) -> str:
+    return f"{count:,} by rules of {base} that this {view.report.change} loosens"
 
 
-def _fails_by_their_rules(count: int, total: int, base: str) -> str:
-    return f"{count:,} of {plural(total, 'case')} would fail by rules of {base} that this pull request loosens"
+def _fails_by_their_rules(view: View, count: int, total: int, base: str) -> str:
+    loosened = f"rules of {base} that this {view.report.change} loosens"
+    return f"{count:,} of {plural(total, 'case')} would fail by {loosened}"
 
 
 def _errors_in_files(count: int) -> str:

@@ -21,7 +21,7 @@ SENTENCES: Mapping[str, str] = {
     "nothing-was-run": "nothing was run",
     "was-replayed": "it was replayed from recordings",
     "is-a-part": "it is {message}",
-    "is-of-a-pull-request": "it is a pull request's",
+    "is-of-a-pull-request": "it is a {change}'s",
     "answers-unexplained": "What is answered differently is so in all runs; whether a change of the agent explains it "
     "is not known here.",
     "answers-unrecorded": "Not all answers were compared: recordings of {subject} are missing or damaged.",

@@ -68,9 +68,9 @@ def no_case_passes(total: int) -> str:
     return f"No regressions, but 0 of {plural(total, 'case')} pass"
 
 
-def no_secrets(*, is_fork: bool) -> str:
+def no_secrets(*, is_fork: bool, change: str = "pull request") -> str:
     if is_fork:
-        return "The run has no model key: a fork's pull request gets no secrets"
+        return f"The run has no model key: a fork's {change} gets no secrets"
     return "The run has no model key: Dependabot's pull requests get only Dependabot's secrets"
 
 

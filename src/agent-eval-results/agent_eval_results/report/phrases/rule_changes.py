@@ -83,14 +83,14 @@ def rule_sentences(report: RunReport) -> list[str]:
         return []
     base = base_name(rules)
     if rules.unread:
-        return [f"The criteria of this pull request decide, since those of {base} can't be read: {rules.unread}"]
+        return [f"The criteria of this {report.change} decide, since those of {base} can't be read: {rules.unread}"]
     loosened = bool(rules.changes or rules.renamed or rules.replaced)
     sentences = []
     if loosened and rules.decides == "head":
-        sentences.append(f"The rules of this pull request decide: {rules.accepted}.")
+        sentences.append(f"The rules of this {report.change} decide: {rules.accepted}.")
     elif rules.tapes and rules.decides == "head":
         what = "tape" if rules.tapes == 1 else f"{rules.tapes:,} tapes"
-        sentences.append(f"This pull request's {what} may be replayed: {rules.accepted}.")
+        sentences.append(f"This {report.change}'s {what} may be replayed: {rules.accepted}.")
     elif rules.changes:
         sentences.append(f"For cases that {base} has, the stricter rule decides.")
     if rules.renamed and rules.decides == "base":
@@ -98,7 +98,7 @@ def rule_sentences(report: RunReport) -> list[str]:
     if rules.replaced and rules.decides == "base":
         sentences.append(f"Most cases of {base} have another content here, which somebody has to accept.")
     if rules.removal == "blocked":
-        sentences.append(_why_removal_blocks(rules, base))
+        sentences.append(_why_removal_blocks(rules, base, report.change))
     elif rules.removal == "accepted" and not loosened:
         sentences.append(f"The removal of cases of {base} is accepted: {rules.accepted}.")
     if _acceptance_matters(report, rules):
@@ -111,9 +111,9 @@ def _renamed(rules: RuleChangesReport, base: str) -> str:
     return f"For renamed cases, the stricter policy of both ids decides: {listed(names, _MOST_NAMES, 'case')}."
 
 
-def _why_removal_blocks(rules: RuleChangesReport, base: str) -> str:
+def _why_removal_blocks(rules: RuleChangesReport, base: str, change: str) -> str:
     if rules.removed_cases == rules.base_cases:
-        return f"No case of {base} is left to hold this pull request to, which somebody has to accept."
+        return f"No case of {base} is left to hold this {change} to, which somebody has to accept."
     if rules.removed_cases * 2 > rules.base_cases and rules.changes:
         return f"Most cases of {base} are gone and rules are changed, which somebody has to accept."
     return f"Somebody has to accept that cases of {base} are gone."
@@ -132,6 +132,6 @@ def _acceptance_matters(report: RunReport, rules: RuleChangesReport) -> bool:
 def _way_out(report: RunReport, rules: RuleChangesReport) -> str:
     """How to accept the changes."""
     if report.origin is not None and report.origin.pull_request is not None:
-        what = "the rules of this pull request" if rules.changes or rules.renamed or rules.replaced else "that"
+        what = f"the rules of this {report.change}" if rules.changes or rules.renamed or rules.replaced else "that"
         return f"To accept {what}, set the label `{ACCEPT_RULES}` and start this job again."
     return "To use the rules of this checkout, set `rule-changes` to `report`."

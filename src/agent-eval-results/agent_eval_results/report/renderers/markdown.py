@@ -398,6 +398,7 @@ def context(
         "more": alone[rows:],
         "rule_rows": rule_rows(report),
         "rule_sentences": rule_sentences(report),
+        "change": report.change,
         "rule_base": base_name(report.rule_changes) if report.rule_changes is not None else "",
         "moves": moves,
         "metrics": _metrics(view, deltas, detail),
