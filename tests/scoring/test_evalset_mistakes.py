@@ -133,6 +133,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
         "5:14: warning [tool-name-differs] No case expects a call of `getWeather`, but of `get_weather`.",
         "Did you mean `get_weather`?",
     ),
+    "a tool's response as a text": (
+        of_turn({"tool_uses": [], "tool_responses": [{"name": "get", "response": "4"}]}),
+        '[wrong-type] `response` must be an object, not the string "4".',
+        'Write {"result": "..."}.',
+    ),
     "a key twice, the last without a value": (
         {
             "a.test.json": '{"eval_set_id": "s", "eval_cases": [{"eval_id": "a",\n"conversation": '

@@ -30,7 +30,6 @@ HINTS: dict[str, str] = {
     "prompt_template": "Placeholders are {prompt}, {response}, {reference} and {agent_data}.",
     "rules": 'Write [{"never": "delete_*"}].',
     "tool_name": 'Write "get_weather".',
-    "response": 'Write {"result": "..."}.',
     "custom_metrics.": 'Write {"code_config": {"name": "package.module.function"}}.',
     "eval_cases": 'Write a list of cases: [{"eval_id": "...", "conversation": [...]}].',
     "intermediate_responses": 'Write ["author", [{"text": "..."}]].',
@@ -72,13 +71,16 @@ def shape_hint(expected: str, model: type[BaseModel], path: JsonPath) -> str:
         if any(field is not None and "dict[str, " in str(field.annotation) for field in fields):
             return f'Write {{"NAME": {example}}}.'
         return f"Write [{example}]." if expected == "a list" and not is_item else f"Write {example}."
+    if expected == "an object" and path and path[-1] == "response":  # As google-adk wraps what a tool returns.
+        return 'Write {"result": "..."}.'
     return _EXAMPLES[expected]
 
 
 def _example_of(model: type[BaseModel]) -> str:
     """An object with the fields of a model that it needs, else with the first two."""
     fields = [name for name, field in model.model_fields.items() if field.is_required()]
-    fields = fields or [name for name in list(model.model_fields) if name in HINTS][:2] or list(model.model_fields)[:2]
+    known = [name for name in model.model_fields if name in HINTS]
+    fields = fields or known[:2] or [name for name in model.model_fields if name != "id"][:4]
     pairs = []
     for name in fields:
         example = re.fullmatch(r"Write [^\[{\"\d]*(.+?)\.?", HINTS.get(name, ""))
