@@ -13,6 +13,7 @@ from agent_eval_scoring.criteria.facts._fact import NUMBERS, Fact
 from agent_eval_scoring.criteria.facts._implied import implied
 from agent_eval_scoring.criteria.facts._numbers import digits, written
 from agent_eval_scoring.criteria.facts._phrases import Denials, Words, clauses, denial, names, sentences, states
+from agent_eval_scoring.criteria.facts._replaced import replaced
 from agent_eval_scoring.criteria.facts._tokens import addresses, codes, quotes
 from agent_eval_scoring.criteria.facts._words import pattern, plain
 
@@ -111,6 +112,9 @@ def compare(
     if negation:
         for fact, is_alike in _denials(reference, answer):
             (found if is_alike else missing).append(fact)
+    if states and (part := replaced(plain(reference), plain(answer), found, [fact for fact in index.facts if known.has(fact)])):
+        is_new = not any(fact.start < part.end and part.start < fact.end for fact in missing)
+        missing += [replace(part, text=reference[part.start : part.end])] * is_new
     in_parts = index.in_other_parts(known)
     numbers = [fact for fact in _distinct(index.facts) if fact.kind in NUMBERS and not known.has(fact)]
     numbers = [fact for fact in numbers if _key(fact) not in in_parts]
