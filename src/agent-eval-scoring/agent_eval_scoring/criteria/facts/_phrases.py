@@ -330,12 +330,13 @@ class Denials:
         """Divides it into sentences and clauses."""
         self._answer = answer
         self._sentences = [sentence for _, sentence in sentences(answer)]
-        parts = (clause for sentence in self._sentences for clause in clauses(sentence))
+        parts = (clause for sentence in self._sentences for clause in _with_denials(sentence))
         self._split = [words(sentence) for sentence in self._sentences]
         # A point of a list may say after a comma what it denies: "Deposit: 200 EUR, not refundable".
         points = [sentence for sentence in self._sentences if pattern("point").search(sentence)]
         self._places = [(each, True) for each in islice(parts, _MOST_CLAUSES)] + [(each, False) for each in points]
         self._subjects = [_subjects(each) for each, _ in self._places]
+        self._all = _subjects(answer)
 
     def denies(self, sentence: str) -> bool:
         """Whether the answer denies where it speaks of what a sentence denies; anywhere, if it speaks of it nowhere.
@@ -345,6 +346,8 @@ class Denials:
         """
         at = _nearest(words(sentence), self._split)
         about = _about(sentence)
+        if (denied := _denied(sentence)) and denied.isdisjoint(self._all):
+            return True  # In other words: it stays with you, for it is not taken along.
         subjects = _subjects(about)
         shared = [len(subjects & each) for each in self._subjects]
         most = max(shared, default=0)
@@ -380,6 +383,17 @@ class Denials:
         return not any(said.denies_opposite(state) for state in states)
 
 
+def _with_denials(sentence: str) -> list[str]:
+    """Its clauses, each with those behind it that only deny: a deposit of 50 EUR, not refundable."""
+    found: list[str] = []
+    for clause in clauses(sentence):
+        if found and denial(clause) and _subjects(clause) <= _denied(clause):
+            found[-1] += f", {clause}"
+        else:
+            found.append(clause)
+    return found
+
+
 def _is_free(text: str) -> bool:
     """Whether it has a word for free of charge, denied or not."""
     return any(fold(word) in fold(plain(text)) for word in listed(table()["negation"]["free"]))
@@ -397,6 +411,21 @@ def _about(sentence: str) -> str:
     return " ".join(
         [*clause[: found.start()].split()[-_WORDS_NEAR:], *clause[found.start() :].split()[: _WORDS_NEAR + 1]]
     )
+
+
+def _denied(sentence: str) -> set[str]:
+    """What a sentence denies: the words, or pairs of characters, behind the denial, and before it in Japanese and Korean."""
+    clause = next((each for each in clauses(sentence) if denial(each)), sentence)
+    found = denial(clause)
+    if found is None:
+        return set()
+    before, behind = clause[: found.start()], clause[found.end() :]
+    if pattern("verb_last").search(clause):
+        return {pair for pair in _subjects(before[-_WORDS_NEAR - 1 :]) if not pattern("kana").match(pair)}
+    if pattern("wide").search(clause) and not re.search("[\u0600-\u06ff]", clause):
+        return _subjects(behind[:_PART])
+    near = [each for each in behind.split() if _subjects(each)][:2] or before.split()[-2:]
+    return _subjects(" ".join(near))
 
 
 def _subjects(text: str) -> set[str]:
