@@ -56,7 +56,7 @@ def _capitalised(text: str, match: re.Match[str], german: bool) -> Iterator[Fact
     before = text[max(match.start() - _BEFORE, 0) : match.start()]
     opens = pattern("opens").search(before) is not None
     ignored, titles = folded("names", "not"), folded("names", "titles")
-    titled = False
+    titled = fold(before.rstrip(" .").rpartition(" ")[2]) in titles
     while words and fold(words[0][0]) in titles | ignored:
         titled = titled or fold(words[0][0]) in titles
         opens = opens and len(words) == 1

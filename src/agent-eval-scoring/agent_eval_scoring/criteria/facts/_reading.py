@@ -13,7 +13,7 @@ from agent_eval_scoring.criteria.facts._fact import NUMBERS, Fact
 from agent_eval_scoring.criteria.facts._implied import implied
 from agent_eval_scoring.criteria.facts._numbers import digits, written
 from agent_eval_scoring.criteria.facts._phrases import Denials, Words, clauses, denial, names, sentences, states
-from agent_eval_scoring.criteria.facts._replaced import replaced
+from agent_eval_scoring.criteria.facts._replaced import is_nearly_said, replaced
 from agent_eval_scoring.criteria.facts._tokens import addresses, codes, quotes
 from agent_eval_scoring.criteria.facts._words import pattern, plain
 
@@ -98,6 +98,8 @@ def compare(
     own = sentences(reference)
     repeated = [(at, at + len(sentence)) for at, sentence in own if f" {sentence.strip()}" in f" {answer}"]
     denied = [(at, at + len(clause)) for at, clause in _denying_clauses(reference)] if negation else []
+    own_states = {value for fact in expected if fact.kind == "state" for value in fact.values}
+    other_states = {v for fact in facts_of(answer, states=True) if fact.kind == "state" for v in fact.values} if states else set()
     for fact in _distinct(expected):
         if fact.kind == "state" and said.says_opposite(fact) and any(low <= fact.start < high for low, high in denied):
             continue  # Not open, and closed: the denial is looked for.
@@ -106,6 +108,9 @@ def compare(
             is_there = said.has(fact) or any(low <= fact.start < high for low, high in repeated)
         else:
             is_there = (index.has(fact) and not said.has_other_letters(fact, reference)) or _key(fact) in in_parts
+        if fact.kind == "state" and not is_there and other_states <= own_states and not said.says_opposite(fact):
+            near = [each for at, each in own if at <= fact.start < at + len(each)]
+            is_there = not is_nearly_said("".join(near), [each for _, each in sentences(answer)])
         others = set[str]() if is_there else _otherwise(fact, index, said, (reference, answer), states=states)
         known_values |= others
         (found if is_there or others else missing).append(fact)

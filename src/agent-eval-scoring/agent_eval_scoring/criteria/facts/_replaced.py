@@ -86,10 +86,7 @@ def replaced(reference: str, answer: str, known: Iterable[Fact], said: Iterable[
         known: Facts of the reference that the answer has: in another form they are no difference.
         said: Facts of the answer that the reference has.
     """
-    first, second = (
-        [(fold(match[0]), *match.span()) for match in pattern("piece").finditer(text, 0, _LONGEST)]
-        for text in (reference, answer)
-    )
+    first, second = _pieces(reference), _pieces(answer)
     before = _alike(first, second)
     after = _alike(first[before:][::-1], second[before:][::-1])
     ours, theirs = first[before : len(first) - after], second[before : len(second) - after]
@@ -111,6 +108,21 @@ def replaced(reference: str, answer: str, known: Iterable[Fact], said: Iterable[
             return None
     start, end = ours[0][1], ours[-1][2]
     return Fact("state", frozenset({reference[start:end]}), frozenset(), reference[start:end], start, end)
+
+
+def is_nearly_said(sentence: str, others: Iterable[str]) -> bool:
+    """Whether one of these sentences begins and ends with the same words for half of their length."""
+    first = _pieces(sentence)
+    for second in map(_pieces, others):
+        before = _alike(first, second)
+        after = _alike(first[before:][::-1], second[before:][::-1])
+        if 2 * (before + after) >= max(len(first), len(second)):
+            return True
+    return False
+
+
+def _pieces(text: str) -> list[_Token]:
+    return [(fold(match[0]), *match.span()) for match in pattern("piece").finditer(text, 0, _LONGEST)]
 
 
 def _alike(first: Sequence[_Token], second: Sequence[_Token]) -> int:
