@@ -201,19 +201,25 @@ class Words:
         forms = [
             rf"{_GERMAN}0?{d}\.0?{m}\.(?! ?\d{{4}})"
             rf"|(?<!ersion )(?<!v){d:0>2}\.{m:0>2}\.(?! ?\d{{4}})|0?{d}\.\s?(?:bis|-)\s?\d{{1,2}}\.0?{m}\."
-            + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}"
-            * slashes
+            + rf"|0?{d}\.0?{m}\.(?=, ?\d\d?[:.]\d\d)|{d:0>2}\.{m:0>2}\.(?=-\d\d\.\d\d\.)|(?<=\d\d\.\d\d\.-){d:0>2}\.{m:0>2}\."
+            + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}" * slashes
             for m, d in pairs
         ]
         form = "|".join(forms)
-        return bool(pairs) and re.search(rf"(?<![\d.,/-])(?:{form})(?![\d/]|[.,-]\d)", self._text) is not None
+        before, behind = (
+            r"(?<![\d.,/])(?<![^.]-)(?<!^-)(?<!kapitel )(?<!bschnitt )",
+            r"(?![\d/]|[.,]\d|-(?!\d\d\.\d\d\.)\d)",
+        )
+        return bool(pairs) and re.search(f"{before}(?:{form}){behind}", self._text) is not None
 
     def has_spaced(self, fact: Fact, reference: str) -> bool:
         """Whether letters and number of a code stand together here and apart in the reference, or the reverse; or an
         ordinal is written out: third for 3rd.
         """
         if ordinal := _ORDINAL.match(reference, fact.start):  # The 1st floor: "First, go up" is none.
-            said = re.finditer(rf"(?<![\w-])(\w{{1,20}}) {re.escape(fold(ordinal[2]))}(?!\w)", self._folded)
+            said = re.finditer(
+                rf"(?<![\w-])(?<!twenty )(?<!thirty )(\w{{1,20}}) {re.escape(fold(ordinal[2]))}(?!\w)", self._folded
+            )
             return any(ordinals().get(match[1]) == int(ordinal[1]) for match in said)
         if fact.kind == "code" and (quarter := _QUARTER.fullmatch(fact.text)):
             names = [name for name, day in ordinals().items() if day == int(quarter[1])]
@@ -233,6 +239,11 @@ class Words:
         """Whether the opposite of a state is said: closed, for open."""
         opposite = _opposites().get(next(iter(fact.values)))
         return opposite is not None and self.says_one_of(table()["status"][opposite]["has"])
+
+    def denies_by_prefix(self, fact: Fact) -> bool:
+        """Whether a word of a state is there with a character that denies it: 未完了."""
+        stems = listed(table()["status"][next(iter(fact.values))]["has"])
+        return any(f"{each}{fold(stem)}" in self._folded for stem in stems if stem >= "\u2e80" for each in _NOT)
 
     def has_other_letters(self, fact: Fact, reference: str) -> bool:
         """Whether the letters in front of a number are others wherever it is said: LH 2490 for BA 2490."""
@@ -414,7 +425,7 @@ def _about(sentence: str) -> str:
 
 
 def _denied(sentence: str) -> set[str]:
-    """What a sentence denies: the words, or pairs of characters, behind the denial, and before it in Japanese and Korean."""
+    """What a sentence denies: the words or pairs of characters behind the denial, in Japanese and Korean before it."""
     clause = next((each for each in clauses(sentence) if denial(each)), sentence)
     found = denial(clause)
     if found is None:

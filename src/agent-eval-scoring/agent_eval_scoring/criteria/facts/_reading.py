@@ -18,6 +18,7 @@ from agent_eval_scoring.criteria.facts._tokens import addresses, codes, quotes
 from agent_eval_scoring.criteria.facts._words import pattern, plain
 
 _BEFORE = 12
+_MOST_UNNAMED = 20
 MOST_FACTS = 2_000
 """Facts of a text that each reader reads."""
 
@@ -98,8 +99,7 @@ def compare(
     own = sentences(reference)
     repeated = [(at, at + len(sentence)) for at, sentence in own if f" {sentence.strip()}" in f" {answer}"]
     denied = [(at, at + len(clause)) for at, clause in _denying_clauses(reference)] if negation else []
-    own_states = {value for fact in expected if fact.kind == "state" for value in fact.values}
-    other_states = {v for fact in facts_of(answer, states=True) if fact.kind == "state" for v in fact.values} if states else set()
+    unknown = _Unnamed(answer, expected, own) if states else None
     for fact in _distinct(expected):
         if fact.kind == "state" and said.says_opposite(fact) and any(low <= fact.start < high for low, high in denied):
             continue  # Not open, and closed: the denial is looked for.
@@ -108,18 +108,18 @@ def compare(
             is_there = said.has(fact) or any(low <= fact.start < high for low, high in repeated)
         else:
             is_there = (index.has(fact) and not said.has_other_letters(fact, reference)) or _key(fact) in in_parts
-        if fact.kind == "state" and not is_there and other_states <= own_states and not said.says_opposite(fact):
-            near = [each for at, each in own if at <= fact.start < at + len(each)]
-            is_there = not is_nearly_said("".join(near), [each for _, each in sentences(answer)])
+        if fact.kind == "state" and not is_there and unknown and not said.says_opposite(fact):
+            is_denied = any(low <= fact.start < high for low, high in denied)
+            is_there = (is_denied or not said.denies_by_prefix(fact)) and unknown.may_say(fact)
         others = set[str]() if is_there else _otherwise(fact, index, said, (reference, answer), states=states)
         known_values |= others
         (found if is_there or others else missing).append(fact)
     if negation:
         for fact, is_alike in _denials(reference, answer):
             (found if is_alike else missing).append(fact)
-    if states and (part := replaced(plain(reference), plain(answer), found, [fact for fact in index.facts if known.has(fact)])):
-        is_new = not any(fact.start < part.end and part.start < fact.end for fact in missing)
-        missing += [replace(part, text=reference[part.start : part.end])] * is_new
+    if states and not missing:
+        part = replaced(plain(reference), plain(answer), found, [fact for fact in index.facts if known.has(fact)])
+        missing += [replace(part, text=reference[part.start : part.end])] if part else []
     in_parts = index.in_other_parts(known)
     numbers = [fact for fact in _distinct(index.facts) if fact.kind in NUMBERS and not known.has(fact)]
     numbers = [fact for fact in numbers if _key(fact) not in in_parts]
@@ -153,6 +153,26 @@ def differences(before: str, after: str) -> tuple[Difference, ...]:
     for family in dict.fromkeys((*gone, *come)):
         pairs += [Difference(before=first, after=second) for first, second in zip_longest(gone[family], come[family])]
     return tuple(sorted(pairs, key=lambda pair: min(fact.start for fact in (pair.before, pair.after) if fact)))
+
+
+class _Unnamed:
+    """Whether an answer may say a state in words of no table."""
+
+    def __init__(self, answer: str, expected: Sequence[Fact], own: Sequence[tuple[int, str]]) -> None:
+        """Not if it names another state, or denies what its reference claims."""
+        self._own, self._left = own, _MOST_UNNAMED
+        self._said = [sentence for _, sentence in sentences(answer)]
+        other = {fact.values for fact in facts_of(answer, states=True) if fact.kind == "state"}
+        denies = [any(map(denial, each)) for each in (self._said, [sentence for _, sentence in own])]
+        self._may = other <= {fact.values for fact in expected} and (not denies[0] or denies[1])
+
+    def may_say(self, fact: Fact) -> bool:
+        """Not if only the state is another one in its sentence."""
+        self._left -= 1
+        if not self._may or self._left < 0:
+            return False
+        near = (each for at, each in self._own if at <= fact.start < at + len(each))
+        return not is_nearly_said("".join(near), self._said)
 
 
 _SPELLED = frozenset({"code", "name", "quote", "state"})

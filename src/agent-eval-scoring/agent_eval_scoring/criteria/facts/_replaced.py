@@ -151,7 +151,7 @@ def _says_other(was: _Part, now: _Part) -> bool:
     if was.before in folded("replaced", "copulas") or was.tokens[0][0] in folded("replaced", "copulas"):
         return True
     is_name = letter.isupper() and now.said[0].isupper()
-    return is_name and was.before not in folded("replaced", "articles")
+    return is_name and {was.before, was.tokens[0][0]}.isdisjoint(folded("replaced", "articles"))
 
 
 def _content(part: _Part, shared: set[str]) -> list[_Token]:
