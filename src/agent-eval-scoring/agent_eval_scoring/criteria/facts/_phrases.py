@@ -201,8 +201,8 @@ class Words:
         forms = [
             rf"{_GERMAN}0?{d}\.0?{m}\.(?! ?\d{{4}})"
             rf"|(?<!ersion )(?<!v){d:0>2}\.{m:0>2}\.(?! ?\d{{4}})|0?{d}\.\s?(?:bis|-)\s?\d{{1,2}}\.0?{m}\."
-            + rf"|0?{d}\.0?{m}\.(?=, ?\d\d?[:.]\d\d)|{d:0>2}\.{m:0>2}\.(?=-\d\d\.\d\d\.)|(?<=\d\d\.\d\d\.-){d:0>2}\.{m:0>2}\."
-            + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}" * slashes
+            rf"|0?{d}\.0?{m}\.(?=, ?\d\d?[:.]\d\d)|{d:0>2}\.{m:0>2}\.(?=-\d\d\.\d\d\.)"
+            rf"|(?<=\d\d\.\d\d\.-){d:0>2}\.{m:0>2}\." + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}" * slashes
             for m, d in pairs
         ]
         form = "|".join(forms)
@@ -397,7 +397,7 @@ class Denials:
 def _with_denials(sentence: str) -> list[str]:
     """Its clauses, each with those behind it that only deny: a deposit of 50 EUR, not refundable."""
     found: list[str] = []
-    for clause in clauses(sentence):
+    for clause in clauses(sentence)[:_MOST_CLAUSES]:
         if found and denial(clause) and _subjects(clause) <= _denied(clause):
             found[-1] += f", {clause}"
         else:

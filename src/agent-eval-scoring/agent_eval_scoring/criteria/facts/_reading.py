@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice, zip_longest
 
 from agent_eval_scoring.criteria.facts._dates import dates, times
@@ -13,7 +13,7 @@ from agent_eval_scoring.criteria.facts._fact import NUMBERS, Fact
 from agent_eval_scoring.criteria.facts._implied import implied
 from agent_eval_scoring.criteria.facts._numbers import digits, written
 from agent_eval_scoring.criteria.facts._phrases import Denials, Words, clauses, denial, names, sentences, states
-from agent_eval_scoring.criteria.facts._replaced import is_nearly_said, replaced
+from agent_eval_scoring.criteria.facts._replaced import is_nearly_said, pieces, replaced
 from agent_eval_scoring.criteria.facts._tokens import addresses, codes, quotes
 from agent_eval_scoring.criteria.facts._words import pattern, plain
 
@@ -159,20 +159,33 @@ class _Unnamed:
     """Whether an answer may say a state in words of no table."""
 
     def __init__(self, answer: str, expected: Sequence[Fact], own: Sequence[tuple[int, str]]) -> None:
+        """Nothing is read before a state is asked for."""
+        self._answer, self._expected, self._own = answer, expected, own
+        self._left = _MOST_UNNAMED
+
+    @cached_property
+    def _said(self) -> Sequence[str]:
+        return [sentence for _, sentence in sentences(self._answer)]
+
+    @cached_property
+    def _pieces(self) -> Sequence[Sequence[tuple[str, int, int]]]:
+        return [*map(pieces, self._said)]
+
+    @cached_property
+    def _may(self) -> bool:
         """Not if it names another state, or denies what its reference claims."""
-        self._own, self._left = own, _MOST_UNNAMED
-        self._said = [sentence for _, sentence in sentences(answer)]
-        other = {fact.values for fact in facts_of(answer, states=True) if fact.kind == "state"}
-        denies = [any(map(denial, each)) for each in (self._said, [sentence for _, sentence in own])]
-        self._may = other <= {fact.values for fact in expected} and (not denies[0] or denies[1])
+        other = {fact.values for fact in facts_of(self._answer, states=True) if fact.kind == "state"}
+        if not other <= {fact.values for fact in self._expected}:
+            return False
+        return not any(map(denial, self._said)) or any(denial(sentence) for _, sentence in self._own)
 
     def may_say(self, fact: Fact) -> bool:
         """Not if only the state is another one in its sentence."""
         self._left -= 1
-        if not self._may or self._left < 0:
+        if self._left < 0 or not self._may:
             return False
-        near = (each for at, each in self._own if at <= fact.start < at + len(each))
-        return not is_nearly_said("".join(near), self._said)
+        near = "".join(each for at, each in self._own if at <= fact.start < at + len(each))
+        return not is_nearly_said(pieces(near), self._pieces)
 
 
 _SPELLED = frozenset({"code", "name", "quote", "state"})

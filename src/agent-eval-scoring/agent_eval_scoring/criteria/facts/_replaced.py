@@ -86,7 +86,7 @@ def replaced(reference: str, answer: str, known: Iterable[Fact], said: Iterable[
         known: Facts of the reference that the answer has: in another form they are no difference.
         said: Facts of the answer that the reference has.
     """
-    first, second = _pieces(reference), _pieces(answer)
+    first, second = pieces(reference), pieces(answer)
     before = _alike(first, second)
     after = _alike(first[before:][::-1], second[before:][::-1])
     ours, theirs = first[before : len(first) - after], second[before : len(second) - after]
@@ -110,18 +110,18 @@ def replaced(reference: str, answer: str, known: Iterable[Fact], said: Iterable[
     return Fact("state", frozenset({reference[start:end]}), frozenset(), reference[start:end], start, end)
 
 
-def is_nearly_said(sentence: str, others: Iterable[str]) -> bool:
-    """Whether one of these sentences begins and ends with the same words for half of their length."""
-    first = _pieces(sentence)
-    for second in map(_pieces, others):
-        before = _alike(first, second)
-        after = _alike(first[before:][::-1], second[before:][::-1])
-        if 2 * (before + after) >= max(len(first), len(second)):
+def is_nearly_said(sentence: Sequence[_Token], others: Iterable[Sequence[_Token]]) -> bool:
+    """Whether one of these sentences, in pieces, begins and ends with the same words for half of their length."""
+    for other in others:
+        before = _alike(sentence, other)
+        after = _alike(sentence[before:][::-1], other[before:][::-1])
+        if 2 * (before + after) >= max(len(sentence), len(other)):
             return True
     return False
 
 
-def _pieces(text: str) -> list[_Token]:
+def pieces(text: str) -> list[_Token]:
+    """The words of a text, folded and with their places; of scripts without spaces the characters."""
     return [(fold(match[0]), *match.span()) for match in pattern("piece").finditer(text, 0, _LONGEST)]
 
 
