@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from baseline_samples import artifact, results
 from fake_github import Fault
 from fake_gitlab import BOT, FakeGitLab, GitLabLab, fake_gitlab, json_of
 from gate_runs import Done, told
@@ -21,9 +22,9 @@ from agent_eval.forge.comments import marked
 from agent_eval.forge.rest import RestError, Waiting
 from agent_eval.gitlab.events import GitLabEvent, activity, read_event
 from agent_eval.gitlab.forge import GitLab
-from agent_eval.pipeline._attempts import find_earlier
+from agent_eval.pipeline._attempts import Earlier, find_earlier
 from agent_eval.pipeline.ci_context import LOCAL
-from agent_eval_results import ACCEPT_RULES, Origin
+from agent_eval_results import ACCEPT_RULES, CaseDecisionReport, DecisionReport, Origin
 
 FORK = {
     "CI_PROJECT_ID": "77",
@@ -324,6 +325,15 @@ def test_labels__who_accepts_the_rules_of_a_merge_request(fake: FakeGitLab) -> N
 
 
 def test_find_earlier__a_job_of_another_name_or_a_first_one_is_no_retry(fake: FakeGitLab) -> None:
+    suspect = CaseDecisionReport(case_id="evals/a.test.json:one", metric="pass", word="suspicious")
+    decision = DecisionReport(outcome="passed", reasons=[], cases=[suspect], suites=[], alpha=0.05)
+    pushed = Origin(repository=fake.path, commit="c" * 40, event="pull_request", pull_request=7)
+    zipped = artifact(results(decision=decision, origin=pushed))
+    before = fake.job(
+        fake.pipeline("c" * 40, "refs/merge-requests/7/head", "merge_request_event"),
+        artifacts_file={"filename": "artifacts.zip", "size": len(zipped)},
+    )
+    fake.zips[before["id"]] = zipped
     pipeline = fake.pipeline("a" * 40, "refs/merge-requests/7/head", "merge_request_event")
     request = BaselineRequest(repository=fake.path, base_ref="main", commit="b" * 40, how="", is_pull_request=True)
     merge_request = PullRequest(
@@ -337,17 +347,18 @@ def test_find_earlier__a_job_of_another_name_or_a_first_one_is_no_retry(fake: Fa
     )
     about = Activity(kind="compare", pull_request=merge_request, explanation="")
 
-    def missing(job: dict[str, Any]) -> str | None:
+    def earlier(job: dict[str, Any]) -> Earlier:
         facts = {"run_id": pipeline["id"], "run_attempt": job["id"], "workflow": ".gitlab-ci.yml"}
-        origin = Origin(repository=fake.path, commit="a" * 40, event="pull_request", **facts)
+        origin = Origin(repository=fake.path, commit="a" * 40, event="pull_request", pull_request=7, **facts)
         forge = client(fake, Clock())
         ci = replace(LOCAL, origin=origin, activity=about, forge=forge, baseline_request=request)
-        return find_earlier(ci, lambda _: None).missing
+        return find_earlier(ci, lambda _: None)
 
     fake.job(pipeline, "lint")
     first = fake.job(pipeline)
-    assert missing(first) is None, "else every case would run twice more in each merge request"
-    assert missing(fake.job(pipeline)) == "", "an attempt was cancelled, or has failed before it had results"
+    assert earlier(first).missing is None, "else every case would run twice more in each merge request"
+    assert earlier(first).before == {suspect.case_id}, "what the previous push was suspected of"
+    assert earlier(fake.job(pipeline)).missing == "", "an attempt was cancelled, or has failed before it had results"
 
 
 def test_forge__commits_files_pipelines_and_artifacts(gitlab: GitLabLab) -> None:
