@@ -347,7 +347,8 @@ def test_edits__words_that_are_only_spelled_otherwise() -> None:
 
 
 def test_edits__equal_numbers_are_one_word_and_others_are_not() -> None:
-    for old, new in (("12345678901234567890", "12345678901234567891"), ("1000001", "1000002"), ("0.12", "12")):
+    long = "1" * 1_000_001
+    for old, new in (("12345678901234567890", "12345678901234567891"), ("1000001", "1000002"), (long, f"{long}1")):
         [edit] = edits(f"a = {old}", f"a = {new}")
         assert edit.words == ({old}, {new})
     [edit] = edits("a = 007.10", "a = 7.1")

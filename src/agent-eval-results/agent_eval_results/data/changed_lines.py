@@ -30,6 +30,8 @@ _ALIKE = 0.75
 """Words whose letters are this alike are two spellings of one word."""
 _LATER = (ast.While, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 """What evaluates its parts often, or later."""
+_EXACT = 28
+"""Digits that decimal does not round."""
 _LOGS = frozenset({"log", "logger", "logging", "_log", "_logger"})
 
 
@@ -185,8 +187,9 @@ def tokens(texts: Iterable[str]) -> Counter[str]:
 
 def plain_number(word: str) -> str:
     """A word; a number without the zeros that don't count."""
+    is_number = len(word) <= _EXACT and word.replace(".", "", 1).isdecimal()
     # No float: with six digits, or with 17, one order number would be another.
-    return f"{Decimal(word).normalize():f}" if word.replace(".", "", 1).isdecimal() else word
+    return f"{Decimal(word).normalize():f}" if is_number else word
 
 
 def _words(texts: Iterable[str]) -> list[str]:
