@@ -35,14 +35,6 @@ _STATUSES: Mapping[str, CaseStatus] = {"1": "passed", "0": "failed", "x": "faile
 """By outcome of `CaseHistory.outcomes`."""
 
 
-def _no_recordings(_: str) -> Iterable[Recording]:
-    return ()
-
-
-def _no_case(_: str) -> EvalCase | None:
-    return None
-
-
 @dataclass(frozen=True, kw_only=True)
 class PageSource:
     """Everything that a page may show."""
@@ -52,14 +44,14 @@ class PageSource:
     """Of the report, if it has been looked up."""
     links: Links = field(default_factory=Links)
     """Where the page may lead."""
-    recordings: Callable[[str], Iterable[Recording]] = _no_recordings
+    recordings: Callable[[str], Iterable[Recording]] = lambda _: ()
     """The recordings of a case by its id, extra runs included; those of other runs are ignored."""
-    cases: Callable[[str], EvalCase | None] = _no_case
+    cases: Callable[[str], EvalCase | None] = lambda _: None
     """The eval case by its id, as it was run; None if it is unknown."""
-    base_recordings: Callable[[str], Iterable[Recording]] = _no_recordings
+    base_recordings: Callable[[str], Iterable[Recording]] = lambda _: ()
     """Recordings of the runs that the base branch's agent made for this report, by the case's id here: it answers the
     eval files of this side."""
-    baseline_recordings: Callable[[str], Iterable[Recording]] = _no_recordings
+    baseline_recordings: Callable[[str], Iterable[Recording]] = lambda _: ()
     """Recordings of the runs that the baseline was measured with, by the case's id on the base branch."""
     base_note: str | None = None
     """Why the base branch's recordings are missing, in a sentence."""

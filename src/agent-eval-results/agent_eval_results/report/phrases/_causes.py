@@ -142,10 +142,6 @@ def _tool_error(cause: CauseReport, base: str) -> str:
     return f"{_name(cause.data.tool)} answered with an error: {_cut(cause.data.actual or '', _LONG_VALUE)}"
 
 
-def _tool_empty(cause: CauseReport, base: str) -> str:
-    return f"{_name(cause.data.tool)} returned {_value(cause.data.actual)}"
-
-
 def _differing(data: CauseData, *, in_brackets: bool) -> str:
     """The values of the one name that differs; "" for several."""
     if len(data.names) != 1 or (data.actual is None and data.expected is None):
@@ -205,10 +201,6 @@ def _deadline(cause: CauseReport, base: str) -> str:
     return f"{_name(cause.data.tool)} had not returned {after}"
 
 
-def _toolset(cause: CauseReport, base: str) -> str:
-    return f"{_name(cause.data.tool)} has no tools: {_cut(cause.data.actual or '', _LONG_VALUE)}"
-
-
 def _answer(cause: CauseReport, base: str) -> str:
     answers = "answers" if len(cause.cases) == 1 else "answer"
     return f'{plural(len(cause.cases), "case")} {answers} "{_cut(cause.data.actual or "", _LONG_VALUE)}"'
@@ -257,7 +249,7 @@ def _answer_change_line(data: CauseData) -> str:
 
 _SENTENCES: Mapping[str, Callable[[CauseReport, str], str]] = {
     "tool-error": _tool_error,
-    "tool-empty": _tool_empty,
+    "tool-empty": lambda cause, _: f"{_name(cause.data.tool)} returned {_value(cause.data.actual)}",
     "tool-response": _tool_response,
     "call-argument": _call_argument,
     "call-missing": _call_missing,
@@ -265,7 +257,7 @@ _SENTENCES: Mapping[str, Callable[[CauseReport, str], str]] = {
     "sub-agent": _sub_agent,
     "exception": _exception,
     "deadline": _deadline,
-    "toolset": _toolset,
+    "toolset": lambda cause, _: f"{_name(cause.data.tool)} has no tools: {_cut(cause.data.actual or '', _LONG_VALUE)}",
     "answer": _answer,
     "answer-change": _answer_change,
     "criterion": _criterion,

@@ -115,10 +115,6 @@ def _lead(report: RunReport) -> str:
     return look.on_merge if report.is_for_merge else look.words
 
 
-def _part(because: str) -> str:
-    return f"{because[:1].upper()}{because[1:]}"
-
-
 def _by_cases(view: View, parts: Sequence[str]) -> str:
     return f"{_lead(view.report)}: {', '.join(parts)}"
 
@@ -170,14 +166,6 @@ def _fails_by_their_rules(view: View, count: int, total: int, base: str) -> str:
     return f"{count:,} of {plural(total, 'case')} would fail by {loosened}"
 
 
-def _errors_in_files(count: int) -> str:
-    return f"{plural(count, 'error')} in the eval files or the configuration"
-
-
-def _ended_early(kind: str) -> str:
-    return f"{_ENDED_EARLY[kind]}, so the run ended early"
-
-
 def _passing(view: View, count: int, total: int, base: str, *, is_same: bool = False) -> str:
     some = f"{share(count, total, 'case')} pass"
     flaky = view.groups.flaky
@@ -186,18 +174,6 @@ def _passing(view: View, count: int, total: int, base: str, *, is_same: bool = F
         some += f", {len(flaky):,} {'passes' if len(flaky) == 1 else 'pass'} sometimes"
     passing = some if count < total else f"{every(total, 'case')} {'passes' if total == 1 else 'pass'}"
     return passing + f", as on {base}" * is_same
-
-
-def _improved(count: int) -> str:
-    return f"{plural(count, 'case')} improved"
-
-
-def _newly_passes(count: int) -> str:
-    return f"{plural(count, 'case')} {'newly passes' if count == 1 else 'newly pass'}"
-
-
-def _cases_changed(count: int) -> str:
-    return f"{plural(count, 'case was', 'cases were')} changed here"
 
 
 def _never_ran_(kind: str, count: int, total: int, agent: str = "") -> str:
@@ -269,7 +245,7 @@ def _replayed(count: int, total: int, *, is_whole: bool = False) -> str:
 
 
 _CLAUSES: Mapping[str, Callable[..., str]] = {
-    "part": _part,
+    "part": lambda because: f"{because[:1].upper()}{because[1:]}",
     "by-cases": _by_cases,
     "by-reason": _by_reason,
     "advised": _advised,
@@ -278,12 +254,12 @@ _CLAUSES: Mapping[str, Callable[..., str]] = {
     "by-looser-rules": _by_looser_rules,
     "by-stricter-rules": _by_stricter_rules,
     "fails-by-their-rules": _fails_by_their_rules,
-    "errors-in-files": _errors_in_files,
-    "ended-early": _ended_early,
+    "errors-in-files": lambda count: f"{plural(count, 'error')} in the eval files or the configuration",
+    "ended-early": lambda kind: f"{_ENDED_EARLY[kind]}, so the run ended early",
     "passing": _passing,
-    "improved": _improved,
-    "newly-passes": _newly_passes,
-    "cases-changed": _cases_changed,
+    "improved": lambda count: f"{plural(count, 'case')} improved",
+    "newly-passes": lambda count: f"{plural(count, 'case')} {'newly passes' if count == 1 else 'newly pass'}",
+    "cases-changed": lambda count: f"{plural(count, 'case was', 'cases were')} changed here",
     "answers-changed": changed_sentence,
     "never-ran": _never_ran_,
     "regressions": _regressions,

@@ -287,10 +287,6 @@ def _fix_problem(file: str | None = None, line: int | None = None, more_errors: 
     return ["fix ", _at(file, line), *[others] * bool(more_errors)]
 
 
-def _fix_error(file: str | None = None, line: int | None = None) -> list[Step]:
-    return ["fix ", _at(file, line)]
-
-
 def _follow_hint(file: str | None = None, line: int | None = None, hint: str = "") -> list[Step]:
     # A hint is written below an error; here it is the next step, so a question becomes one.
     advice = re.sub(r"^Did you mean ([^?]+)\?", r"Write \1.", hint).removesuffix(".")
@@ -332,10 +328,6 @@ def _how_to_accept(view: View) -> str:
     if view.report.is_for_merge:
         return f"set the label `{ACCEPT_RULES}` and start this job again"
     return "set `rule-changes` to `report`"
-
-
-def _find_tools(subject: str) -> list[Step]:
-    return [f"see why {shorten(one_line(subject), _NAME)} has no tools"]
 
 
 def _look_at_places(places: Sequence[Place], *, one_of: bool) -> list[Step]:
@@ -387,10 +379,6 @@ def _repair_on_base(view: View, cases: Sequence[str], count: int, base: str) -> 
     return ["repair or quarantine ", _case(view, cases[0]), f", {others}"]
 
 
-def _look_at_suspected(view: View, cases: Sequence[str]) -> list[Step]:
-    return ["look at ", _case(view, cases[0]), ": it may be a regression"]
-
-
 def _undo_looser_rules(view: View, count: int) -> list[Step]:
     rules = view.report.rule_changes
     assert rules is not None
@@ -437,13 +425,13 @@ _SENTENCES: Mapping[str, Callable[..., Sequence[Step]]] = {
     "run-again": _only_again,
     "run-failed-job": lambda view: [_AGAIN, *[_ASK] * view.report.is_for_merge],
     "fix-problem": _fix_problem,
-    "fix-error": _fix_error,
+    "fix-error": lambda file=None, line=None: ["fix ", _at(file, line)],
     "follow-hint": _follow_hint,
     "run-with-model": _run_with_model,
     "record-cases": _record_cases,
     "record-tools": _record_tools,
     "accept-tapes": _accept_tapes,
-    "find-tools": _find_tools,
+    "find-tools": lambda subject: [f"see why {shorten(one_line(subject), _NAME)} has no tools"],
     "look-at-places": _look_at_places,
     "look-at-line": _look_at_line,
     "look-at-case": _look_at_case,
@@ -458,7 +446,7 @@ _SENTENCES: Mapping[str, Callable[..., Sequence[Step]]] = {
     "then-again": _then_again,
     "not-caused-here": lambda view: [f"Nothing in this {view.report.change} caused it"],
     "let-compare": _let_compare,
-    "look-at-suspected": _look_at_suspected,
+    "look-at-suspected": lambda view, cases: ["look at ", _case(view, cases[0]), ": it may be a regression"],
     "undo-looser-rules": _undo_looser_rules,
     "check-removed": _check_removed,
     "flaky": _flaky,
