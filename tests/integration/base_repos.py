@@ -20,6 +20,10 @@ _QUIET = {
     "GIT_AUTHOR_DATE": "2026-01-02T03:04:05Z",
     "GIT_COMMITTER_DATE": "2026-01-02T03:04:05Z",
     "GIT_ALLOW_PROTOCOL": "file",
+    # Each commit would start another git, to see whether there is something to tidy up.
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "maintenance.auto",
+    "GIT_CONFIG_VALUE_0": "false",
 }
 ENVIRON = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
 """As much of ours as git needs."""

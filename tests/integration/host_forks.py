@@ -95,9 +95,11 @@ def _ask(address: str, arguments: list[str]) -> NoReturn:
 
 def _serve(host: str, connections: Iterator[socket.socket]) -> None:
     """Forks for each connection."""
-    import gc
     import importlib
 
+    from shared_server import prepare_to_fork
+
+    sys.path.pop(0)  # the tests' directory
     for name in _IMPORTED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
@@ -110,7 +112,7 @@ def _serve(host: str, connections: Iterator[socket.socket]) -> None:
     with open(f"{host}/__main__.py", encoding="utf-8") as file:
         code = compile(file.read(), file.name, "exec")
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads is not safe to fork"
-    gc.freeze()
+    prepare_to_fork()
     for connection in connections:
         if os.fork() == 0:
             _watch(connection, code)
@@ -182,7 +184,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         from shared_server import connections
 
-        sys.path.pop(0)  # the tests' directory
         _serve(sys.argv[2], connections(socket.socket(fileno=int(sys.argv[3])), int(sys.argv[4])))
     else:
         _ask(sys.argv[1], sys.argv[2:])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
+import gc
 import os
 import select
 import socket
@@ -16,6 +18,8 @@ _OWNER = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
 """The session's process."""
 _FOLDER = "\0" if sys.platform == "linux" else f"{tempfile.gettempdir()}/"
 """Linux has abstract addresses."""
+_LARGE = 2 << 20
+_MADV_COLLAPSE = 25
 _STARTED: list[subprocess.Popen[bytes]] = []
 """They outlive this process."""
 
@@ -43,6 +47,25 @@ def address_of(name: str, *command: str) -> str:
             )
         )
     return address
+
+
+def prepare_to_fork() -> None:
+    """Makes forks of this process cheaper: objects that stay are not looked at again, and large pages are shared.
+
+    A fork copies the table of this process's pages, which is most of what it costs.
+    """
+    gc.collect()
+    gc.freeze()
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None)
+    libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    with open("/proc/self/maps", encoding="ascii") as maps:
+        for span, permissions, *rest in map(str.split, maps):
+            if permissions == "rw-p" and rest[3:] in ([], ["[heap]"]):
+                start, end = (int(address, 16) // _LARGE * _LARGE for address in span.split("-"))
+                # Without MADV_COLLAPSE (Linux 6.1) they stay as they are. The first of them may begin before the span.
+                libc.madvise(start + _LARGE, max(end - start - _LARGE, 0), _MADV_COLLAPSE)
 
 
 def connections(listener: socket.socket, owner: int) -> Iterator[socket.socket]:

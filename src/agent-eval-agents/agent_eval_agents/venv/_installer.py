@@ -36,7 +36,7 @@ packages = repr(sorted(name for name in found if name.endswith((".dist-info", ".
 digest = hashlib.sha256(packages.encode("utf-8", "replace")).hexdigest()[:12]
 print(json.dumps({
     "adk": adk, "ok": sys.version_info >= (3, 10), "site": sysconfig.get_path("purelib"), "executable": sys.executable,
-    "versions": {"python": platform.python_version(), **{n: version(n) for n in names if version(n)},
+    "versions": {"python": platform.python_version(), **{n: v for n in names if (v := version(n))},
                  "packages": digest},
 }))
 """
