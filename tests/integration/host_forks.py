@@ -2,8 +2,8 @@
 
 A host of google-adk 2.13.0 takes 1.5 s of CPU with its first turn in a new interpreter, nearly all of it for imports,
 and 0.1 s in a fork. What runs is `agent_eval_host`, or the code of `-c`, in a process with its own arguments,
-environment, working directory, session and streams. The gate starts this file instead of the interpreter: it asks the
-server for a fork, and ends as the fork does. If it is killed, the fork is killed with its process group.
+environment, working directory, session and streams. The gate starts `host_fork_client.py` instead of the interpreter:
+it asks the server for a fork, and ends as the fork does. If it is killed, the fork is killed with its process group.
 
 Differences from a new interpreter: google-adk is imported before the agent's first line. The process that the gate has
 started uses no CPU, and the host is not in its process group. The host's /proc/PID/environ and cmdline, its signals and
@@ -13,17 +13,16 @@ watched), uses `adk_python()`. So does a host that gets another user, or variabl
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import fcntl
-import json
 import os
 import select
 import signal
 import socket
-import struct
 import sys
 
-TYPE_CHECKING = False  # What is not imported here saves a third of the time of each start.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType
@@ -57,37 +56,8 @@ def command(python: str | os.PathLike[str]) -> list[str]:
     from agent_eval_agents.host import PROGRAM
 
     server = f"hosts-{name.replace('/', '-')}"[-80:]
-    return [name, "-IS", __file__, address_of(server, name, __file__, "serve", str(PROGRAM))[1:]]
-
-
-# --- What the gate starts instead of the interpreter
-
-
-def _ask(address: str, arguments: list[str]) -> NoReturn:
-    """Asks for a fork and ends as it does, or becomes the interpreter if a fork can't do it."""
-    if "parent" in arguments:
-        sys.exit("forks of a fork can't say how they ended")
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(b"\0" + address.encode("ascii"))
-        _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        read_at_start = any(name.startswith("PYTHON") for name in os.environ)
-        is_host = arguments[0].endswith("/agent_eval_host")
-        if (not is_host and arguments[0] != "-c") or uid != os.geteuid() or read_at_start:
-            os.execv(sys.executable, [sys.executable, *arguments])
-        request = {"arguments": arguments, "environment": dict(os.environ), "cwd": os.getcwd()}
-        channel = [int(arguments[-1])] if is_host else []
-        for template in arguments[1:-1]:  # It would be a template of the server.
-            os.close(int(template))
-        del arguments[1:-1]
-        socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], [0, 1, 2, *channel])
-        for descriptor in channel:
-            os.close(descriptor)
-        code = int(connection.recv(64) or b"70")
-        if code < 0:
-            with contextlib.suppress(OSError):  # of SIGKILL, which has no other
-                signal.signal(-code, signal.SIG_DFL)
-            os.kill(os.getpid(), -code)
-        os._exit(code)
+    client = os.path.join(os.path.dirname(__file__), "host_fork_client.py")
+    return [name, "-IS", client, address_of(server, name, __file__, str(PROGRAM))[1:]]
 
 
 # --- The server
@@ -129,7 +99,7 @@ def _watch(connection: socket.socket, code: CodeType) -> NoReturn:
         request += more
     host = os.fork()
     if host == 0:
-        _become(json.loads(request), descriptors, code)
+        _become(ast.literal_eval(request.decode("ascii")), descriptors, code)
     for descriptor in (0, *descriptors):
         os.close(descriptor)
     ended = os.pidfd_open(host)
@@ -181,9 +151,6 @@ def _become(request: dict[str, Any], descriptors: list[int], code: CodeType) -> 
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "serve":
-        from shared_server import connections
+    from shared_server import connections
 
-        _serve(sys.argv[2], connections(socket.socket(fileno=int(sys.argv[3])), int(sys.argv[4])))
-    else:
-        _ask(sys.argv[1], sys.argv[2:])
+    _serve(sys.argv[1], connections(socket.socket(fileno=int(sys.argv[2])), int(sys.argv[3])))
