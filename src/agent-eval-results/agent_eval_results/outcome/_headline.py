@@ -113,11 +113,13 @@ def _passed(found: Lookups) -> Reason:
         # It passes without any proof that the agent works.
         wrong = list(failures(found)) if report.is_advisory else []
         result = behind(report.reasons[0]).get("result") or "failed"
+        aside: list[Reason] = []
         if wrong and result == "inconclusive":
             # What would have been inconclusive without `advisory` must not read as a failure.
-            wrong = _undecided(found) or wrong
-        first = report.reasons[0]
-        return Reason.of("advised", parts=wrong, result=result) if wrong else Reason.of("by-reason", because=first)
+            wrong, aside = _undecided(found) or wrong, _informing(found)
+        if wrong:
+            return Reason.of("advised", parts=wrong, result=result, aside=aside)
+        return Reason.of("by-reason", because=report.reasons[0])
     comparison, notes = report.comparison, list(_beside(found))
     passing = Reason.of("passing", count=totals.passed, total=totals.cases)
     if comparison is None or not comparison.compared:
