@@ -101,6 +101,7 @@ class AgentDetails(WireModel):
 
     name: str
     instructions: str = ""
+    # Any: declarations are those of google-genai, and change with it.
     tool_declarations: list[Any] = Field(default_factory=list)
 
 
@@ -125,6 +126,7 @@ def declared_tools(details: AppDetails | None) -> Iterator[str]:
 class Raised(WireModel):
     """An exception, and the repository's innermost line in its traceback."""
 
+    # Written by the agent's code: bounded where it enters.
     type: str = Field(max_length=4_000)
     """The class, e.g. `KeyError`."""
     file: str = Field(default="", max_length=4_000)
@@ -215,6 +217,7 @@ def adk_value(turn: Invocation) -> dict[str, Any]:
     value = turn.model_dump(mode="json", exclude_none=True, exclude=set(MEASURED))
     data = value.get("intermediate_data") or {}
     for event in data.get("invocation_events", ()):
+        # Not ADK's, whose model refuses unknown fields.
         event.pop("branch", None)
     return value
 
@@ -250,6 +253,7 @@ def happened(turn: Invocation) -> Iterator[tuple[InvocationEvent, Sequence[Part]
     """As `contents_of`, and the errors of events among them, each as an event without parts."""
     waiting = list(turn.errors)
     for number, (event, parts) in enumerate(contents_of(turn.intermediate_data)):
+        # Errors are stored apart from the events, because ADK's format has no place for them.
         while waiting and waiting[0].after <= number:
             yield InvocationEvent(author=waiting[0].author), (), waiting.pop(0)
         yield event, parts, None
@@ -293,6 +297,7 @@ def hidden_calls(turn: Invocation) -> list[tuple[str, Span]]:
 
 def _path(span: Span, spans: Mapping[str, Span]) -> str:
     names, outer = [span.name], span.inside
+    # A bound: spans come from the agent's process, and two may name each other.
     while outer is not None and outer in spans and len(names) < _DEEPEST:
         names.append(spans[outer].name)
         outer = spans[outer].inside
@@ -304,6 +309,7 @@ def answered(
     data: IntermediateData | InvocationEvents | None,
 ) -> Iterator[tuple[FunctionCall, FunctionResponse | None]]:
     """The tool calls of a turn, each with its response: by its id, else the first one of its name."""
+    # A copy, from which each response is taken once.
     left = tool_responses(data)
     for call in tool_calls(data):
         of_tool = (one for one in left if one.name == call.name)
@@ -328,4 +334,5 @@ def intermediate_responses(turn: Invocation) -> list[tuple[str, str]]:
     texts = [
         (author, "\n".join(part.text for part in parts if part.text and not part.thought)) for author, parts in pairs
     ]
+    # ADK's last event is often in both: the final response is no step on the way to itself.
     return [(author, text) for author, text in texts if text.strip() and text != final]

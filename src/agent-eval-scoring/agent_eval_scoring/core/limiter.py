@@ -244,6 +244,7 @@ class Limiter:
         place = Place(self)
         try:
             yield place
+            # An answer to what began before the shrinking says nothing about the new size.
             if self._shrunk_at < begun:
                 self.answered()
         finally:

@@ -41,15 +41,18 @@ def describe_differences(
     """
     tool = name_of(expected.name)
     actual_args = settled(expected, actual)
+    # `{}` and no args look alike in every rendering, and ADK does not take them for equal (Q14).
     if not expected.args and not actual_args and expected.args != actual_args:
         return [(tool, Reason.of("args-omitted" if expected.args is None else "args-empty"))]
     walk = _Walk(subset=subset, call=expected)
+    # One more than is shown, to know whether there are more.
     differences = list(islice(walk.between(expected.args or {}, actual_args or {}, "", 0), MOST_DIFFERENCES + 1))
     lines = [
         (shorten(f"{tool}({path})", _LONGEST_PLACE), difference) for path, difference in differences[:MOST_DIFFERENCES]
     ]
     if len(differences) > MOST_DIFFERENCES:
         lines.append((tool, Reason.of("more-arguments")))
+    # They differ deeper than the walk goes: never say nothing of a call that failed.
     return lines or [(tool, Reason.of("args-differ-below"))]
 
 
@@ -83,9 +86,11 @@ class _Walk:
             yield path, _unequal(expected, actual)
 
     def _differ(self, expected: Any, actual: Any) -> bool:
+        # As the criterion compares, e.g. 1 and true as equal: no difference is shown that it does not see.
         return not contains(expected, actual) if self.subset else expected != actual
 
     def _rule(self, path: str) -> Rule | None:
+        # Rules have no indices: they are for each item of a list.
         return rule_at(self.call, re.sub(r"\[\d+\]", "", path))
 
     def _between_lists(
@@ -154,12 +159,14 @@ def describe_texts(expected: str, actual: str) -> Reason:
     code = "capitals-differ" if expected.casefold() == actual.casefold() else "values-differ"
     if expected.split() == actual.split():
         code = "whitespace-differs"
+    # Such as a no-break space or a composed letter: printed as they are, both texts would look equal.
     elif unicodedata.normalize("NFKC", expected) == unicodedata.normalize("NFKC", actual):
         return Reason.of("characters-look-alike", wanted=escaped(expected), got=escaped(actual))
     return Reason.of(code, wanted=literal(expected), got=literal(actual))
 
 
 def _window(text: str, place: int) -> str:
+    # Some characters before the place, by which a reader finds it.
     start = max(0, place - 15)
     end = start + _WINDOW
     return f"{'…' if start else ''}{literal(text[start:end])}{'…' if end < len(text) else ''}"
@@ -193,6 +200,7 @@ def literal(value: Any, limit: int = LONGEST_VALUE) -> str:
 
 def _literal(value: Any, limit: int, depth: int) -> str:
     if isinstance(value, str):
+        # At least 60: what is left of the limit may be a few characters, which show nothing.
         cut = shorten(value, max(limit, 60))
         return visible(json.dumps(cut, ensure_ascii=False))
     if isinstance(value, Mapping | list | tuple):
@@ -231,6 +239,7 @@ def name_of(name: str | None) -> str:
     """The name of a tool or an argument, quoted unless it is an identifier."""
     if name is None:
         return "(no name)"
+    # A model invents names of tools, with any text in them.
     return name if len(name) <= 80 and _PLAIN_NAME.fullmatch(name) else _literal(name, 80, 0)
 
 

@@ -41,6 +41,7 @@ from agent_eval_scoring.criteria.judged.judge import (
 from agent_eval_scoring.criteria.judged.settling import exact_mean, filled, settle, why
 from agent_eval_scoring.models import ModelFailure
 
+# ADK's scores of its labels.
 SCALE = {"supported": 1.0, "not_applicable": 1.0, "unsupported": 0.0, "contradictory": 0.0, "disputed": 0.0}
 
 SCHEMA: Mapping[str, Any] = {
@@ -107,6 +108,7 @@ def _context(
         only: The context of the case, instead of all this.
     """
     actual = turns[turn]
+    # Nothing else: what the case's context does not say is not grounded.
     if only is not None:
         return (_TASK, Data(label="Context", text=only))
     return (
@@ -125,6 +127,7 @@ def _happened(events: Sequence[InvocationEvent]) -> str:
     ids: dict[str, str] = {}
     for event in events:
         parts = list(event.content.iter_parts()) if event.content else []
+        # Thoughts, too: ADK shows them as texts (Q5).
         if texts := [part.text for part in parts if part.text]:
             blocks.append("\n".join(texts))
         if calls := [dumped(part.function_call, ids) for part in parts if part.function_call]:
@@ -140,8 +143,10 @@ def _steps(turns: Sequence[Invocation], turn: int, *, intermediate: bool, only: 
     checked: list[_Step] = []
     if intermediate:
         for number, event in enumerate(events):
+            # What happened after a text can't bear it out.
             before = events[:number]
             if event.grounding_metadata:
+                # The event's own text is under test, and what the search found for it is its evidence.
                 before = [*before, event.model_copy(update={"content": None})]
             texts = [part.text for part in event.content.iter_parts() if part.text] if event.content else []
             checked += [_Step(text=text, context=_context(turns, turn, before, only)) for text in texts]
@@ -174,6 +179,7 @@ def _question(turn: int, step: _Step, sentences: Sequence[str]) -> Question:
         schema=SCHEMA,
         scale=SCALE,
         read=read_labels,
+        # Only what was skipped, with the numbers of the whole list: ADK leaves it out of the mean (Q9).
         again=lambda skipped: (*step.context, listing(skipped), "Label each of them. Leave none out."),
     )
 
@@ -200,9 +206,11 @@ class Hallucinations:
         turns = conversation.actual
         if not turns:
             return no_turns()
+        # Not compared with the expectation, and refused all the same: the conversation is not the one of the case.
         if conversation.expected is not None and len(conversation.expected) != len(turns):
             return NotEvaluated.of("turn-count", expected=len(conversation.expected), count=len(turns))
         only = values_of(conversation).get("context", "") if self.only_context else None
+        # Without a context every sentence would be unsupported, which says nothing about the agent.
         if only == "":
             return NotEvaluated.of("case-value-missing", subject="context")
         panel = Panel(self.judge, self.options, self.name, conversation)
@@ -221,6 +229,7 @@ class Hallucinations:
         scores = [_turn_score(of_turn, None) for of_turn in by_turn]
         return settle(
             [judgement for labelled in asked for judgement in labelled],
+            # A mean of means, as in ADK: a long answer weighs as much as a short one.
             lambda fill: _mean([_turn_score(of_turn, fill) for of_turn in by_turn]),
             panel=panel,
             threshold=self.threshold,
@@ -238,6 +247,7 @@ class Hallucinations:
         """The labels of a text's sentences; one missing judgement if it can't be split."""
         try:
             reply = await panel.ask(cutting_draft(step.text), CUTTING_SCHEMA)
+        # A missing judgement and not a missing score: the other texts may decide whatever this one is.
         except ModelFailure as failure:
             vote = Vote(
                 sample=0,
@@ -324,6 +334,7 @@ def covering(text: str, sentences: list[str]) -> list[str]:
     end = 0
     for sentence in sentences:
         bare_sentence = "".join(sentence.split())
+        # Compared without white space, because models wrap and join lines.
         start = bare.find(bare_sentence, end) if bare_sentence else -1
         if start < 0:
             continue
@@ -334,6 +345,7 @@ def covering(text: str, sentences: list[str]) -> list[str]:
 
 
 def _piece(text: str, letters: list[tuple[int, str]], begin: int, end: int) -> list[str]:
+    # Bullets, quotes and lines between sentences claim nothing.
     if not any(character.isalnum() for _, character in letters[begin:end]):
         return []
     return [text[letters[begin][0] : letters[end - 1][0] + 1]]

@@ -125,6 +125,7 @@ def _responses(calls: Iterable[FunctionCall], responses: Sequence[FunctionRespon
     matches: list[FunctionResponse | None] = []
     for call in calls:
         if call.id is not None:
+            # Never by name: of parallel calls of one tool it would show the other one's response.
             matches.append(by_id.get(call.id))
             continue
         match = next((response for response in nameless if response.name in (call.name, None)), None)
@@ -160,6 +161,7 @@ def _turn_lines(turn: Invocation, number: int) -> Iterator[str]:
         yield f"USER TURN {number}: {text}"
     events = events_of(turn)
     for event in events:
+        # Responses of the user, e.g. a confirmation, are events of the turn, too.
         role = "USER" if event.author.lower() == "user" else f"AGENT ({event.author})"
         if text := _text(event.content):
             yield f"{role} TURN {number}: {text}"
@@ -184,6 +186,7 @@ def all_instructions(turns: Sequence[Invocation]) -> str:
     """The instructions of each agent over all turns, without duplicates."""
     if all(turn.app_details is None for turn in turns):
         return NOT_KNOWN
+    # Once for each agent: instructions are the same in every turn, and a prompt is paid by its length.
     distinct = dict.fromkeys(
         f"Agent {name} instructions:\n{agent.instructions}"
         for turn in turns
@@ -209,8 +212,10 @@ def all_tools(turns: Sequence[Invocation]) -> str:
 def _tool_lines(tool: Any) -> Iterator[str]:
     declared = None
     if isinstance(tool, Mapping):
+        # In either spelling: declarations come as an agent's interface writes them.
         declared = tool.get("function_declarations") or tool.get("functionDeclarations")
     if not isinstance(declared, list):
+        # `google_search` and the like declare no functions; ADK breaks on them (Q12).
         yield f"- {json.dumps(without_nulls(tool), ensure_ascii=False, default=str)}"
         return
     for function in declared:
@@ -250,8 +255,10 @@ def values_of(conversation: Conversation) -> dict[str, str]:
         "reference": expected[-1].final_response if expected else None,
     }
     values = {name: _text_or_json(value) for name, value in instance.items() if value}
+    # Only a dataset's own form of it is what agents-cli puts into a prompt.
     if conversation.case.dataset_case is None:
         values["agent_data"] = dialogue(conversation.actual)
+    # The task of a scenario is in its first message.
     if scenario := conversation.case.conversation_scenario:
         contents["prompt"] = Content(role="user", parts=[{"text": scenario.starting_prompt}])
     said = {name: text_of(content) for name, content in contents.items()}

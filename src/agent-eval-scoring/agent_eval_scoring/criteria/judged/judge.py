@@ -61,6 +61,7 @@ def judge_options(config: CriterionConfig, default_model: str = DEFAULT_JUDGE) -
     if config.options.get("backend") == "vertex":
         return Options(model=VERTEX_EVAL, samples=1)
     options = config.options.get("judge_model_options") or JudgeModelOptions()
+    # Only a model that the criterion names itself: ADK's default must not overrule `judge-model`.
     model = options.judge_model if "judge_model" in options.model_fields_set else default_model
     if model == VERTEX_EVAL:
         return Options(model=VERTEX_EVAL, samples=1)
@@ -179,12 +180,14 @@ class Panel:
                 needed(_scores(of_subject), total - taken, scale)
                 for of_subject, scale in zip(votes, scales, strict=True)
             ]
+            # As many at once as the most open subject needs: fewer would take another round, more could be wasted.
             wave = max(missing, default=0)
             if not wave:
                 break
             open_ = [subject for subject, count in enumerate(missing) if count]
             samples = [self._sample(question, sample, open_) for sample in range(taken, taken + wave)]
             for ballot in await together(samples):
+                # Also for subjects that are decided: the reply has them, and reports show how sure the judge was.
                 for of_subject, vote in zip(votes, ballot, strict=True):
                     of_subject.append(vote)
             taken += wave
@@ -206,6 +209,7 @@ class Panel:
         failed: str | None = None
         if skipped and question.again is not None:
             try:
+                # The same vote, which the second question completes.
                 reply = await self.ask(question.again(skipped), question.schema, sample)
             except ModelFailure as failure:
                 failed = CODES[failure.kind]
@@ -250,6 +254,7 @@ def _scores(votes: Iterable[Vote]) -> list[float]:
 
 
 def _judgement(turn: int | None, subject: str, votes: Sequence[Vote], planned: int) -> Judgement:
+    # The lower of two: with a tie, an answer that half of the votes refuse does not pass.
     score = lower_median(_scores(votes))
     # Without any vote this is the first sample, with the reason.
     deciding = next((vote for vote in votes if vote.score == score), None)
@@ -272,6 +277,7 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """
     stopped: Unjudgeable | None = None
     try:
+        # Not gather(): it would let the other calls go on, and be paid for, after the first one has failed.
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(coroutine) for coroutine in work]
     except* Unjudgeable as error:
@@ -283,6 +289,7 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 def _first(group: BaseExceptionGroup[Unjudgeable]) -> Unjudgeable:
     error: BaseException = group
+    # Groups nest, since a panel's votes are a group of their own.
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     assert isinstance(error, Unjudgeable)
@@ -295,6 +302,7 @@ QUESTIONS_VERSION = 4
 
 def lower_median(scores: Sequence[float]) -> float | None:
     """The middle score, the lower of two middle scores; None without scores."""
+    # A median and no mean: a verdict has to be one that some vote gave.
     return sorted(scores)[(len(scores) - 1) // 2] if scores else None
 
 
