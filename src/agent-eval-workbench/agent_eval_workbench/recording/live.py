@@ -67,7 +67,9 @@ def choose_agent(target: Target, settings: Settings, app_name: str | None, state
         raise error("record-source", f"{choice.path} is a recording, which can't be asked.", hint)
     directory = choice.directory(settings.root)
     derived = app_name or (directory.resolve().name if directory is not None else None)
+    # The agent's own name first: with it in `session_input`, `run` finds the agent without a flag.
     for name in dict.fromkeys((derived, app_name)):
+        # Tried, not derived: `[agents]`, a nearer agent or another agent of that name may decide otherwise.
         selected = _choices(target, settings, name, state, explicit=None).by_file.get(target.name)
         if selected is not None and selected.path == choice.path:
             return ChosenAgent(choices=choices, choice=choice, app_name=name, flag=None)
@@ -82,6 +84,7 @@ def _choices(
     session = SessionInput(app_name=app_name or "", user_id=USER_ID, state=dict(state)) if app_name or state else None
     turn = Invocation(user_content=user_message("?"))
     new = EvalCase(eval_id="new", conversation=[turn], session_input=session)
+    # The other cases of the file count, since they choose its agent, too.
     cases = [new] if target.index is not None or not target.cases else [*target.cases, new]
     loaded = LoadedFile(
         path=target.name,
@@ -145,6 +148,7 @@ class Taping:
         """
         assert self._tapes is not None
         new, named = map(self._planned, (_NEW, case))
+        # The id is known only after the conversation: it may be made of its first message.
         self._tapes.rename(new, named)
         chosen = None if self.chosen is None else Chosen(run=self.chosen)
         lines = self._tapes.write({"": self.adk}, {new.case_id: chosen})
@@ -252,6 +256,8 @@ class LiveAgent:
                     async with asyncio.timeout(self.case_timeout):
                         turns: list[Invocation] = []
                         for message in messages:
+                            # An answer to a long-running call names the id of this session's call, not of the message's
+                            # first use.
                             sent = with_call_ids(message, turns)
                             turns.append(answered(await session.send(sent, timeout=self.turn_timeout)))
                     return Take(turns=turns, calls_visible=session.shows_tool_calls)
@@ -266,6 +272,7 @@ class LiveAgent:
         finally:
             for task in tasks:
                 task.cancel()
+            # Until all have closed their sessions: the agent's process ends right after this.
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _open(self) -> Session:
@@ -279,6 +286,7 @@ class LiveAgent:
             user_id=start.user_id,
             state=start.state,
             turn_limit=self.turn_timeout,
+            # For `--expect state`.
             reads_state=True,
             tools=None if self.taping is None else self.taping.session(),
         )
@@ -291,6 +299,7 @@ def answered(turn: Invocation) -> Invocation:
     Raises:
         AgentFailure: It has none, e.g. because the agent's model returned an error.
     """
+    # A case that expects no answer would accept any, so that it could never fail.
     if turn.final_response is not None and turn.final_response.parts:
         return turn
     hint = "The model may have returned an error or an empty answer. Ask again, or look at the agent's log."
@@ -357,8 +366,11 @@ def live_agent(
     with tempfile.TemporaryDirectory(prefix="agent-eval-record-") as folder, _LoopThread() as thread:
         # A new conversation has no tape yet, so tools run.
         record: Literal["off", "all"] = "all" if taping else "off"
+        # Another output directory: the results of the last run are what the user may want to accept next.
         settings = dataclasses.replace(settings, output_dir=Path(folder), replay="off", record=record)
         opened = open_live_agent(settings, context, choices)
+        # By hand, not `async with`: entered and left in the thread's loop, while this function is a generator in
+        # another thread.
         agent = thread.run(opened.__aenter__())
         try:
             if taping is not None:
@@ -381,6 +393,7 @@ class _LoopThread:
 
     def __enter__(self) -> _LoopThread:
         self._loop = asyncio.new_event_loop()
+        # A daemon, so that an error between here and `__exit__` does not keep the program alive.
         self._thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
         self._thread.start()
         return self
@@ -405,5 +418,7 @@ class _LoopThread:
             return future.result()
         except KeyboardInterrupt:
             future.cancel()
+            # The future is cancelled at once, the coroutine only when it has cleaned up: the next one must not run
+            # beside it.
             done.wait()
             raise

@@ -70,8 +70,10 @@ def _kinds(text: str) -> Counter[str]:
     counts = Counter({"e-mail address": len(set(_EMAIL.findall(text)))})
     for number in set(_DIGITS.findall(text)):
         digits = re.sub(r"\D", "", number)
+        # One in ten numbers has a valid check digit, so this is a notice and no error.
         if len(digits) in _CARD and _is_luhn(digits):
             counts["card number"] += 1
+        # 15 digits at most (E.164). Plain digits are ids and amounts more often than phone numbers.
         elif len(digits) <= 15 and (number.startswith(("+", "0")) or not number.isdigit()) and not _DATE.match(number):
             counts["phone number"] += 1
     return +counts
@@ -107,6 +109,7 @@ def _strings(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, dict):
         for key, item in value.items():
+            # base64 has digits of any length.
             if key != "inline_data":
                 yield from _strings(item)
     elif isinstance(value, list | tuple):
@@ -145,6 +148,7 @@ def new_cases(
     Raises:
         Refused: A conversation can't become a case, or the file would be invalid.
     """
+    # The id that is replaced is free.
     taken = [name for name in target.taken if name != target.eval_id]
     cases, problems = eval_cases(conversations, form=form, taken=taken)
     if target.eval_id and len(cases) == 1:
@@ -174,6 +178,7 @@ def failed_tools(
     """
     problems = []
     for case, conversation in zip(cases, conversations, strict=False):
+        # The last error of each tool: a tool that fails fails in every turn.
         found = dict(failure for turn in conversation.turns for failure in tool_failures(turn))
         failures = [f"{each}: {shorten(error.split(chr(10))[0], _LONGEST_ERROR)}" for each, error in found.items()]
         if failures:
@@ -186,6 +191,7 @@ def failed_tools(
 def seemingly_random(case: EvalCase) -> set[str]:
     """The values that a case expects and that may be others in each process: ids, tokens, long numbers."""
     turns = case.conversation or ()
+    # What the user or the state gives is the same in each process.
     given = [turn.user_content.model_dump_json() for turn in turns] + [str(case.session_input)]
     expected = [turn.model_dump_json(exclude={"user_content"}) for turn in turns] + [str(case.expected_state)]
     return {*_RANDOM.findall(" ".join(expected))} - {*_RANDOM.findall(" ".join(given))}
@@ -199,6 +205,7 @@ def random_values(case: EvalCase, again: Sequence[Invocation], name: str) -> lis
         again: The other conversation.
         name: The file.
     """
+    # Anywhere in the other conversation: a value that only moved is not random.
     seen = {value for turn in again for value in _RANDOM.findall(turn.model_dump_json())}
     if not (others := sorted(seemingly_random(case) - seen)):
         return []
@@ -254,6 +261,7 @@ def most_typical_take(case: EvalCase, takes: Sequence[Take], config: EvalConfig)
     from agent_eval_scoring.criteria import build, supported
     from agent_eval_workbench.authoring.choosing import most_typical, route
 
+    # Without judges: to compare all pairs of takes by a model would cost more than the takes.
     configs = [item for item in config.criteria if item.name not in config.custom_metrics and supported(item.metric)]
     runs = [take.turns for take in takes]
     visible = all(take.calls_visible for take in takes)
@@ -283,7 +291,9 @@ def self_check(
             others.append(criterion.name)
             continue
         scorer = build(criterion)
+        # As a run does it, without calls of a model: a recorded case should pass against itself, or is wrong.
         result = calls_not_visible(scorer, conversation) or asyncio.run(scorer.score(conversation))
+        # A criterion that has nothing to compare in this case is no failure of it.
         if isinstance(result, NotEvaluated) and is_skipped(result.reason):
             continue
         if isinstance(result, NotEvaluated):
@@ -294,6 +304,7 @@ def self_check(
             reasons += [
                 f"{criterion.name}: turn {finding.turn + 1}: {why if isinstance(why, str) else text(why)}"
                 for finding in result.findings
+                # Turns with a low score explain nothing where the mean passes.
                 if (result.score or 0.0) < (criterion.threshold or 0.0)
                 for why in finding.why[:1]
             ]

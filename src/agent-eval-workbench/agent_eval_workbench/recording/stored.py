@@ -67,9 +67,11 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
     if not path.exists():
         raise error(_CODE, f"`{name}` does not exist.", "Name a session, a database, an agent, a trace, or results.")
     with contextlib.ExitStack() as stack:
+        # An artifact as it is downloaded: a zip with results.json and the recordings.
         if (archive := _archive(path)) is not None:
             path = _unpacked(archive, name, stack)
         source = read_source(path, name, request.state_scopes)
+        # A recording does not have the state with which its case began; the case beside it has.
         sessions = _stored_sessions(path)
     if source is None:
         hint = (
@@ -131,6 +133,7 @@ def _archive(path: Path) -> bytes | None:
         return None
     with contextlib.suppress(OSError):
         with open_regular(path) as file:
+            # By its content: a downloaded artifact may have any name.
             if file.read(len(_ZIP)) != _ZIP:
                 return None
         return read_regular(path, ArchiveLimits().archive_bytes)
@@ -151,6 +154,7 @@ def _unpacked(archive: bytes, name: str, stack: contextlib.ExitStack) -> Path:
 def _stored_sessions(path: Path) -> dict[str, Mapping[str, Any]]:
     """The `session_input` of the cases of a run, by case id; empty without cases.jsonl.gz."""
     file = (path if path.is_dir() else path.parent) / FILES["cases-file"]
+    # Beside another kind of source, such a file is of another run.
     if not file.is_file() or not (path.is_dir() or path.name == FILES["recordings-file"]):
         return {}
     try:
@@ -165,6 +169,7 @@ def _with_session(conversation: Conversation, sessions: Mapping[str, Mapping[str
     """The recording of a run with the session with which its case began."""
     match = _RUN.match(conversation.session_id)
     session = sessions.get(match["case"]) if match else None
+    # What the source itself says has precedence.
     if not session or conversation.user_id is not None:
         return conversation
     app_name, user_id, state = (session.get(key) for key in ("app_name", "user_id", "state"))
@@ -195,6 +200,7 @@ def choose_stored(
     if request.session == "all":
         return list(conversations)
     if request.session == "latest":
+        # They are sorted by the start of their first turn.
         return [conversations[-1]]
     if request.session is not None:
         chosen = [item for item in conversations if item.session_id == request.session]
@@ -204,6 +210,7 @@ def choose_stored(
     if len(conversations) == 1:
         return [conversations[0]]
     table = conversation_table(conversations)
+    # Without a terminal nothing is chosen silently: which conversation it was could not be seen in the case.
     if ask is None:
         raise error(_CODE, f"`{name}` has {len(conversations):,} conversations.", f"{_CHOOSE}\n{table}")
     answer = ask(f"{table}\nWhich conversation (1 to {len(conversations):,})? ").strip()
@@ -223,6 +230,7 @@ def conversation_table(conversations: Sequence[Conversation]) -> str:
             plural(len(item.turns), "turn"),
             visible(first_line(text_of(item.turns[0].user_content), 60)),
         )
+        # The latest: of a database of months the conversation of today is meant.
         for number, item in enumerate(conversations[-_SHOWN:], max(len(conversations) - _SHOWN, 0) + 1)
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
@@ -232,6 +240,7 @@ def conversation_table(conversations: Sequence[Conversation]) -> str:
 
 
 def _time(seconds: float) -> str:
+    # Later than the year 5138: milliseconds, or damaged.
     if not 0 < seconds < 1e11:
         return "-"
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
@@ -241,6 +250,7 @@ def without_known(
     conversations: Sequence[Conversation], cases: Sequence[EvalCase]
 ) -> tuple[list[Conversation], list[Problem]]:
     """The conversations with messages that no case has yet, each once, and a notice about the others."""
+    # By the user's messages alone: `--session all` is run again and again on a growing database.
     present = {_messages(case.conversation) for case in cases if case.conversation}
     new: list[Conversation] = []
     for conversation in conversations:
@@ -256,11 +266,13 @@ def without_known(
 
 
 def _messages(turns: Any) -> tuple[str, ...]:
+    # Files leave the role out that sessions have.
     return tuple(turn.user_content.model_dump_json(exclude_none=True, exclude={"role"}) for turn in turns)
 
 
 def masked(conversation: Conversation, masker: Masker) -> Conversation:
     """The conversation without the secrets of the environment."""
+    # In an object with its key: below `state`, keys are masked, too.
     state = None if conversation.state is None else masker.values({"state": dict(conversation.state)})["state"]
     return replace(conversation, turns=[masker.values(turn) for turn in conversation.turns], state=state)
 
@@ -290,6 +302,7 @@ def said(texts: Sequence[str]) -> list[Content]:
     Raises:
         Refused: One is empty.
     """
+    # `validate` would warn of such a message (odd-message).
     if any(not text.strip() for text in texts):
         raise error(_MESSAGES_CODE, "--say has an empty text.", "Write what the user says.")
     return [user_message(text) for text in texts]
@@ -307,6 +320,7 @@ def read_messages(name: str, stdin: Callable[[], bytes]) -> list[Content]:
     """
     try:
         data = stdin() if name == "-" else read_regular(Path(name), MAX_SETTINGS)
+        # Windows' editors begin UTF-8 with a mark, which would be part of the first message.
         text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8"

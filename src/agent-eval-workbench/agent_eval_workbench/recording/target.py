@@ -81,6 +81,7 @@ def _set_ids(root: Path, exclude: Path) -> dict[str, str]:
     """The ids of the eval sets below a directory, each with the name of a file, except for one file."""
     ids: dict[str, str] = {}
     for file in discover(root).files:
+        # By its raw value: a file with errors has its id all the same.
         document = None if file.path == absolute(exclude) else read_document(file.path, file.name)[0]
         set_id = document.value.get("eval_set_id") if document and isinstance(document.value, dict) else None
         if isinstance(set_id, str):
@@ -91,6 +92,7 @@ def _set_ids(root: Path, exclude: Path) -> dict[str, str]:
 def stem(path: Path) -> str:
     """A file's name without the suffix of an eval file."""
     for suffix in (*SUFFIXES, ".json"):
+        # `.json` alone would have no name.
         if path.name.endswith(suffix) and path.name != suffix:
             return path.name.removesuffix(suffix)
     return path.name
@@ -144,6 +146,7 @@ class Target:
 
 def split_name(text: str) -> tuple[str, str]:
     """Splits `FILE[:EVAL_ID]`. The id may have colons."""
+    # At the suffix and not at a colon: ids and, on Windows, paths have colons.
     ends = [at + len(suffix) for suffix in SUFFIXES if (at := text.find(f"{suffix}:")) >= 0]
     end = min(ends, default=len(text))
     return text[:end], text[end + 1 :]
@@ -168,6 +171,7 @@ def open_target(root: Path, file: str, eval_id: str = "", *, replace: bool = Fal
             f"Write `{name.partition('.')[0] or 'evals/new'}{SUFFIXES[-1]}`: commands find eval files by these endings."
         )
         raise error(_FILE, f"`{name}` does not end in {' or '.join(SUFFIXES)}.", hint)
+    # A link in a checkout must not lead what is written out of it.
     if not path.resolve().is_relative_to(root.resolve()):
         link = " (through a symbolic link)" if absolute(path).is_relative_to(absolute(root)) else ""
         raise error(
@@ -192,6 +196,7 @@ def open_target(root: Path, file: str, eval_id: str = "", *, replace: bool = Fal
         eval_id=eval_id,
     )
     index = _index(target, eval_id, replace=replace)
+    # ADK's convention: a `.test.json` is one session, a unit test.
     if index is None and target.cases and name.endswith(_ONE_CASE):
         hint = f"Record into {name.removesuffix(_ONE_CASE)}{SUFFIXES[-1]}, or replace the case with --replace."
         raise error(_FILE, f"`{name}` has a case already; a {_ONE_CASE} file takes one.", hint, file=name)
@@ -199,12 +204,14 @@ def open_target(root: Path, file: str, eval_id: str = "", *, replace: bool = Fal
 
 
 def _check_writable(path: Path, name: str) -> None:
+    # Before the agent is asked: a conversation costs minutes and money, and would be lost.
     existing = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
     if existing != path and not existing.is_dir():
         raise error(_FILE, f"`{name}` can't be written: {existing} is not a directory.")
     if path.exists() and not os.access(path, os.W_OK):
         raise error(_FILE, f"`{name}` can't be written: it is read-only.", "Check the file's permissions.")
     folder = path.parent if path.exists() else existing
+    # The directory, since a file is replaced and not overwritten.
     if not os.access(folder, os.W_OK | os.X_OK):
         raise error(
             _FILE, f"`{name}` can't be written: no permission for {folder}.", "Check the directory's permissions."
@@ -217,6 +224,7 @@ def _read(path: Path, name: str) -> tuple[str, EvalFile]:
     if document is not None:
         file, file_problems = read_eval_file(document, session=None)
         problems += file_problems
+        # Duplicate ids, too: a case that is added to them could not be selected.
         problems += [] if file is None else check_cases(file)
     if document is None or file is None or file.eval_set is None or has_error(problems):
         raise Refused(errors_of(problems))
@@ -275,6 +283,7 @@ def checked_text(target: Target, cases: Sequence[EvalCase]) -> str:
         except PatchError as problem:
             message = f"No case can be added to `{target.name}`: {problem}."
             raise error(_FILE, message, "Correct the file, then record again.", file=target.name) from problem
+    # Read back as `validate` reads it: what is written has to be valid whatever went wrong before.
     if errors := errors_in(text, target.name):
         raise Refused(errors)
     return text
@@ -293,6 +302,7 @@ def write_target(target: Target, text: str, cases: Sequence[EvalCase]) -> None:
             if target.text is not None:
                 write_if_unchanged(target.path, target.text, text)
                 return
+            # lexists, since a dangling link is something that is there.
             if not os.path.lexists(target.path):
                 write_text(target.path, text)
                 return
@@ -309,6 +319,7 @@ def _keep(target: Target, cases: Sequence[EvalCase]) -> Path:
     text = eval_set_text(EvalSet(eval_set_id=target.set_id, eval_cases=list(cases)))
     for number in range(1, _KEPT):
         path = target.path.with_name(f"{target.path.name}.recorded-{number}.json")
+        # "x", so that two commands that fail at once keep both recordings.
         with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
             return path
@@ -325,6 +336,7 @@ def _locked(folder: Path) -> Iterator[None]:
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        # Some network file systems have no locks. Then the comparison with the old text alone protects the file.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
