@@ -109,6 +109,7 @@ def apply(file: EditedFile, edits: Edits) -> dict[str, Any]:
     case = dict(file.case)
     cases = (file.value.get(CASES) if isinstance(file.value, dict) else None) or ()
     ids = [str(other.get(spelled(other, "eval_id"))) for other in cases if isinstance(other, dict)]
+    # Found here and not by the check of the new text, whose finding would be about a file that does not exist.
     if edits.eval_id in [*ids[: file.index], *ids[file.index + 1 :]]:
         message = f"`--rename`: the file has another case `{short_name(edits.eval_id)}`. Nothing was written."
         raise file.edit_problem("duplicate-eval-id", message, "Choose another id.")
@@ -126,6 +127,7 @@ def apply(file: EditedFile, edits: Edits) -> dict[str, Any]:
         )
     for number in sorted(numbers):
         _check(file, number, len(turns), "turn", "The case")
+    # Numbers mean the file as it is: two flags of one command don't shift each other's.
     case[key] = [_turn(file, turn, number, edits) for number, turn in enumerate(turns, 1) if number not in edits.turns]
     return case
 
@@ -193,7 +195,10 @@ def _with_text(file: EditedFile, content: Any, text: str, role: str) -> dict[str
         return {"role": role, "parts": [{"text": text}]}
     parts = content.get("parts") or []
     places = [
-        place for place, part in enumerate(parts) if isinstance(part.get("text"), str) and not part.get("thought")
+        # A thought is no part of the message that the user sees.
+        place
+        for place, part in enumerate(parts)
+        if isinstance(part.get("text"), str) and not part.get("thought")
     ]
     if len(places) > 1:
         raise file.edit_problem(
@@ -223,6 +228,7 @@ def _with_steps(
     for place in sorted({*calls, *args}):
         _check(file, place, len(uses), "call", subject)
     answered = {identity for place, identity in enumerate(_identities(uses), 1) if place in calls}
+    # By identity: equal calls of a turn are different places.
     removed = {id(item) for place, item in enumerate(uses, 1) if place in calls}
     removed |= {id(item) for item, key_ in zip(responses, _identities(responses), strict=True) if key_ in answered}
     new_args = {id(item): args[place] for place, item in enumerate(uses, 1) if place in args}
@@ -236,6 +242,7 @@ def _with_steps(
             for item in present
             if id(item) not in removed
         ]
+        # An unchanged list keeps its text in the file.
         if left != present:
             changed[spelled(data, name)] = left
     return changed
@@ -250,6 +257,7 @@ def _kept(event: dict[str, Any], removed: set[int], new_args: Mapping[int, Mappi
             is_new = id(call) in new_args
             key = spelled(part, "function_call")
             kept.append({**part, key: {**call, "args": dict(new_args[id(call)])}} if is_new else part)
+    # An event that was empty before stays: it is not this edit's.
     if _parts(event) and not kept:
         return None
     return event if kept == _parts(event) else {**event, "content": {**event["content"], "parts": kept}}

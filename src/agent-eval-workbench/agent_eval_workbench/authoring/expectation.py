@@ -51,6 +51,7 @@ def spelled(value: Mapping[str, Any], name: str) -> str:
     camel = to_camel(name)
     if camel in value or name in value or camel == name:
         return camel if camel in value else name
+    # Keys of one word are the same in both spellings, and say nothing.
     written = [key for key in value if key != key.lower() or "_" in key]
     return camel if written and all("_" not in key for key in written) else name
 
@@ -86,6 +87,7 @@ def accept_turn(turn: Mapping[str, Any], new: NewTurn) -> dict[str, Any]:
 
 def too_large(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether a changed field of a turn is larger than LARGEST."""
+    # By identity: unchanged parts are shared, and a large file that was there before is no objection.
     return any(len(json.dumps(after[key])) > LARGEST for key in after if after[key] is not before.get(key))
 
 
@@ -117,6 +119,7 @@ def _with_answer(turn: dict[str, Any], answer: Content | None) -> dict[str, Any]
         role = (answer.role if answer is not None else None) or "model"
         return _inserted(turn, key, {"role": role, "parts": parts}, after=("user_content",))
     if _has_text(present) and [*parts[0]] == ["text"] and len(parts) == 1:
+        # Keeps what the author has beside the text, e.g. a comment or a signature.
         parts = [{**present["parts"][0], **parts[0]}]
     return {**turn, key: {**present, "parts": parts}}
 
@@ -160,6 +163,7 @@ def _with_calls(data: dict[str, Any], new: NewTurn) -> dict[str, Any]:
     uses, responses = spelled(data, "tool_uses"), spelled(data, "tool_responses")
     calls = _accepted_calls(new)
     changed = {**data, uses: _merged(data.get(uses) or [], calls, new.ignore_args)}
+    # Only where the file has responses: they are mocks, or for the reader, and nothing compares them.
     if data.get(responses):
         changed[responses] = [_response(response) for response in _responses_to(calls, new.actual)]
     return changed
@@ -210,8 +214,10 @@ def _events(present: Sequence[Mapping[str, Any]], new: NewTurn) -> list[Any]:
         kinds.add("function_call")
     if "intermediate" in new.fields:
         kinds.add("text")
+    # By identity: two equal calls may be one that all runs made and one that only this run made.
     accepted = {id(call) for call in _accepted_calls(new)}
     responses = {id(response) for response in _responses_to(_accepted_calls(new), new.actual)}
+    # ADK's last event repeats the final response.
     final = {part.text for part in new.actual.final_response.iter_parts()} if new.actual.final_response else set()
     events: list[dict[str, Any]] = []
     for author, parts in _recorded(new.actual):
@@ -262,6 +268,7 @@ def _respelled(events: list[dict[str, Any]], present: Sequence[Mapping[str, Any]
     left = list(present)
     result: list[Any] = []
     for event in events:
+        # So that the diff of the file shows what has changed and nothing else.
         same = next((item for item in left if _meaning(item) == _meaning(event)), None)
         if same is not None:
             left.remove(same)

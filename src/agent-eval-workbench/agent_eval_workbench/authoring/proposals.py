@@ -136,6 +136,7 @@ def with_value(proposal: Proposal, value: Mapping[str, Any]) -> Proposal:
     Raises:
         CaseRefused: It must not be written.
     """
+    # Not scored here: the editor may be opened again at once.
     return replace(proposal, value=value, case=_checked(proposal.prospect, value), edited=True)
 
 
@@ -178,12 +179,14 @@ def _calls_from(
         for metric in metrics
         if metric.config.metric == TRAJECTORY
     ]
+    # The common calls are a part of what each run did, which EXACT never accepts.
     if calls_from == "common" and MatchType.EXACT in types:
         message = "can't expect the common calls: `match_type` is EXACT, and each run made other calls between them."
         hint = "Set `match_type` to IN_ORDER or ANY_ORDER in the config, or accept the calls of one run (--calls run)."
         raise refuse("accept-nothing", prospect.report, message, hint)
     if calls_from is not None:
         return calls_from
+    # A run that the user names is meant with all its calls.
     several = len(prospect.runs) > 1 and run is None
     return "common" if several and types and MatchType.EXACT not in types else "run"
 
@@ -192,6 +195,7 @@ async def _turns(
     prospect: Prospect, metrics: Sequence[Metric], fields: Sequence[Field], chosen: Recording, calls_from: CallsFrom
 ) -> dict[int, NewTurn]:
     """The turns whose expectation does not hold, with what is accepted of them."""
+    # For common calls every run has to be looked at: the chosen one may pass where another one fails.
     runs = prospect.runs if calls_from == "common" else (chosen,)
     ignore_args = any(metric.config.options.get("ignore_args") is True for metric in metrics)
     unordered = any(metric.config.options.get("match_type") is MatchType.ANY_ORDER for metric in metrics)
@@ -230,17 +234,21 @@ async def _failing_turns(
     for metric in concerned:
         for run in runs:
             scores = await _turn_scores(metric, prospect.case, run)
+            # A score without its turns: each turn that differs may be the reason.
             if len(scores) != len(expected):
                 failing |= differing
                 continue
+            # Of the report: a policy may have another one than the config.
             threshold = metric.report.threshold or 0.0
             low = {number for number, score in enumerate(scores) if score is None or score < threshold}
+            # What is low and equal can't be accepted: the reason is in the criterion.
             failing |= low & differing
     return failing
 
 
 async def _turn_scores(metric: Metric, case: EvalCase, run: Recording) -> Sequence[float | None]:
     """The score of each turn of a run, as stored in the report or else computed; empty if there is none."""
+    # The stored one first: it is what the user has seen in the report.
     stored = next((score for score in metric.report.runs if score.run == run.run), None)
     if stored is not None and stored.turn_scores:
         return stored.turn_scores
@@ -252,6 +260,7 @@ async def _turn_scores(metric: Metric, case: EvalCase, run: Recording) -> Sequen
 
 def _content(turn: Invocation, name: Field) -> Any:
     if name == "calls":
+        # Without ids and responses, which no criterion of calls compares.
         return [(call.name, call.args) for call in tool_calls(turn.intermediate_data)]
     return text_of(turn.final_response) if name == "final" else intermediate_responses(turn)
 
@@ -263,6 +272,7 @@ def _checked(prospect: Prospect, value: Mapping[str, Any]) -> EvalCase:
         CaseRefused: It must not be written.
     """
     case = prospect.report
+    # Recordings are masked. `***` would be the expectation, which no answer meets where the variable is not set.
     if adds_masked(prospect.value, value):
         message = "would expect a masked secret: the new text has `***` in it."
         raise refuse("accept-masked", case, message, "Write the expectation by hand: `agent-eval edit`.")
@@ -306,12 +316,14 @@ def _conversation(case: EvalCase, run: Recording) -> Conversation:
 
 
 def _holds(after: Sequence[MetricScores], passing: int, prospect: Prospect) -> bool:
+    # Both rules of a run: min-pass-rate, and the mean of each metric.
     enough = is_enough(passing, len(prospect.runs), prospect.min_pass_rate)
     return enough and all(metric.mean is not None and metric.mean >= metric.threshold for metric in after)
 
 
 async def _under(case: EvalCase, runs: Sequence[Recording], metrics: Sequence[Metric]) -> dict[MatchType, int]:
     trajectory = next((metric for metric in metrics if metric.config.metric == TRAJECTORY), None)
+    # With one run every match type accepts it: it is the expectation.
     if trajectory is None or len(runs) < 2:
         return {}
     counts = {}

@@ -104,6 +104,7 @@ def labels(report: RunReport) -> dict[str, str]:
     result = dict.fromkeys(report.blocking, "blocks the gate")
     if report.comparison is not None:
         new = [case.case_id for case in report.comparison.cases if case.fails_only_here]
+        # Of both, what is new says more: it is this pull request's.
         result |= dict.fromkeys(new, "newly failing")
     blocking = frozenset(report.blocking)
     ordered = sorted(result, key=lambda case_id: (result[case_id] != "newly failing", case_id not in blocking))
@@ -152,6 +153,7 @@ def prospect(
     metrics = _metrics(case, file.loaded)
     runs = _complete_runs(case, report, recordings, eval_case)
     fields = _fields(case, metrics, only)
+    # The calls of an agent that hides them are no calls: they would be deleted from the case.
     if "calls" in fields and not all(run.calls_visible for run in runs):
         fields = tuple(field for field in fields if field != "calls")
         if not fields:
@@ -181,6 +183,7 @@ def _in_file(case: CaseReport, file: OpenFile | None) -> tuple[OpenFile, int, Ev
     if selected.conversation is None:
         hint = "Judge it by rubrics, or write a case of fixed messages."
         raise refuse("accept-scenario", case, "is a simulated conversation, which has no expectation.", hint)
+    # The answers belong to the old question, and what was expected then may be what is expected now.
     if not is_content(selected, file.loaded.config.user_simulator_config, case.fingerprint):
         message = "asks or expects something else now than what was run."
         raise refuse("accept-changed", case, message, f"Run it again: `agent-eval run '{case.case_id}'`.")
@@ -194,6 +197,7 @@ def _metrics(case: CaseReport, file: LoadedFile) -> tuple[Metric, ...]:
     metrics = []
     for metric in case.metrics:
         config = configs.get(metric.name)
+        # A criterion that the config has lost, or that only measures, asks for nothing.
         if config is None or metric.threshold is None:
             continue
         spec = METRICS.get(config.metric)
@@ -202,6 +206,7 @@ def _metrics(case: CaseReport, file: LoadedFile) -> tuple[Metric, ...]:
             # The policy may have another threshold than the config.
             criterion = build(replace(config, threshold=metric.threshold))
             if config.label:
+                # Results of datasets are under agents-cli's names.
                 criterion = Relabelled(name=config.label, threshold=metric.threshold, criterion=criterion)
         metrics.append(Metric(report=metric, config=config, criterion=criterion))
     return tuple(metrics)
@@ -232,6 +237,7 @@ def _complete_runs(
     case: CaseReport, report: RunReport, recordings: Sequence[Recording], eval_case: EvalCase
 ) -> list[Recording]:
     numbers = {run.run_id for run in report.runs_of(case)}
+    # Only the runs of which the case's status is made: the file has the base branch's, too.
     complete = [item for item in recordings if item.error is None and item.run_id in numbers]
     if not complete:
         hint = "Exceptions, crashes and deadlines are no expectation. Fix the agent, then run the case again."
@@ -252,7 +258,9 @@ def _same_messages(recording: Recording, expected: Sequence[Content]) -> bool:
     actual = [text_of(turn.user_content) for turn in recording.invocations]
     texts = [text_of(content) for content in expected]
     return len(actual) == len(texts) and all(
-        left == right or MASK in left for left, right in zip(actual, texts, strict=True)
+        # A masked message can't be compared, and the case's fingerprint has been.
+        left == right or MASK in left
+        for left, right in zip(actual, texts, strict=True)
     )
 
 
@@ -317,6 +325,7 @@ def cases_as_run(stored: StoredResults, case_ids: Collection[str]) -> dict[str, 
     with contextlib.suppress(OSError, ValueError):
         for facts in _facts(stored.folder / FILES["cases-file"], case_ids):
             line = StoredCase.model_validate(facts)
+            # A resumed run may have stored an older form of the case, too.
             if line.fingerprint == fingerprints.get(line.case_id):
                 cases[line.case_id] = line.case
     return cases

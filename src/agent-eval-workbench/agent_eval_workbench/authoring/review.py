@@ -96,10 +96,12 @@ class Review:
                 self._state = self._state.after()
                 continue
             try:
+                # One after the other, when its turn comes: of 1,000 cases a reviewer may look at ten.
                 proposal = asyncio.run(propose_for(item, self.options))
             except CaseRefused as refusal:
                 self._refuse(place, refusal)
                 continue
+            # Only if it holds: one that does not is a question, whatever kind of change it is.
             if proposal.holds and kind(proposal) in self._state.alike:
                 self._state = self._state.after(proposal)
                 self._line(f"accepted {safe(item.report.case_id)}: the same kind of change")
@@ -117,6 +119,7 @@ class Review:
         while True:
             key = self.terminal.read_key(_PROMPT)
             self.terminal.write(f"{safe(key)}\n" if key.isprintable() else "\n")
+            # "" is the end of the input, e.g. a closed terminal.
             if key in {"S", "q", ""}:
                 return False
             if key in {"b", "u"}:
@@ -125,6 +128,7 @@ class Review:
                 continue
             decided = self._decided(proposal, key)
             if decided is not None:
+                # States are immutable, so that undoing is going back to one.
                 self._past.append(self._state)
                 self._state = decided
                 return True
@@ -169,6 +173,7 @@ class Review:
         if key == "r":
             return self._next_run(proposal)
         if key == "m":
+            # Of the run that is shown, so that its texts stay the same.
             return self._proposed(item, replace(self.options, calls_from="common", run=proposal.run.run + 1))
         if key == "e":
             return self._edited(proposal)
@@ -200,6 +205,7 @@ class Review:
             self._line("There is one complete run.")
             return None
         start = runs.index(proposal.run)
+        # Past runs that can't be accepted, e.g. because nothing would change.
         for step in range(1, len(runs)):
             run = runs[(start + step) % len(runs)].run + 1
             changed = self._proposed(proposal.prospect, replace(self.options, run=run, calls_from="run"))
@@ -239,6 +245,7 @@ class Review:
                 self._line(reason)
             key = self.terminal.read_key("edit again? [y n] ")
             self.terminal.write(f"{safe(key)}\n" if key.isprintable() else "\n")
+            # Enter is yes here: what was typed in the editor would be lost otherwise.
             if key not in {"y", "e", "\n", "\r"}:
                 return None
             text = edited.text if edited is not None else text
@@ -247,6 +254,7 @@ class Review:
         paint = painter(color=self.terminal.color)
         alike, place = self._with_cause_of(proposal.prospect), self._state.place
         self._line("")
+        # Once, at the first case with this cause.
         if place == min(alike, default=place + 1):
             for line in shared_cause(proposal.prospect, len(alike)):
                 self._line(line)
@@ -298,6 +306,7 @@ def same_case(value: Any, before: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     if not isinstance(value, dict):
         raise ValueError("A case is an object.")
+    # The results are stored under it.
     for name in ("eval_id", "evalId"):
         if value.get(name) != before.get(name):
             raise ValueError("The eval id must stay as it is: `agent-eval edit` can change it.")
@@ -308,6 +317,7 @@ def same_case(value: Any, before: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _messages(case: Mapping[str, Any]) -> list[Any]:
     turns = case.get("conversation")
+    # Not reported here: the whole case is validated afterwards.
     if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
         return []
     return [turn.get("user_content", turn.get("userContent")) for turn in turns]

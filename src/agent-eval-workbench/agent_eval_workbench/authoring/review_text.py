@@ -62,6 +62,7 @@ def body(proposal: Proposal, paint: Paint) -> Iterator[str]:
     """The lines of a proposal: each turn that changes, then the scores."""
     before, after = proposal.prospect.case.conversation or [], proposal.case.conversation or []
     several = len(before) > 1
+    # Not strict: in the editor a user may have removed a turn.
     for number, (old, new) in enumerate(zip(before, after, strict=False)):
         lines = [*_turn(old, new, paint)]
         if lines:
@@ -128,8 +129,10 @@ def _warnings(proposal: Proposal) -> Iterator[str]:
         Counter(call.name for turn in case.conversation or () for call in tool_calls(turn.intermediate_data))
         for case in (proposal.prospect.case, proposal.case)
     )
+    # The most dangerous change to accept: a case that no longer expects a call passes without it.
     if removed := sorted(safe(name or "") for name in before - after):
         yield f"No longer expects a call of {listed(removed, 5)}."
+    # An agent that repeats its tool's error passes for ever once that is accepted.
     if turns := _answers_that_get(proposal, _EXCEPTION):
         yield f"The answer of turn {_numbers(turns)} has the text of an exception."
     if turns := _answers_that_get(proposal, _APOLOGY):
@@ -155,6 +158,7 @@ def _answers_that_get(proposal: Proposal, pattern: re.Pattern[str]) -> list[int]
     return [
         number
         for number, (old, new) in enumerate(turns, 1)
+        # Only what is new: a case may expect an apology.
         if pattern.search(text_of(new.final_response)) and not pattern.search(text_of(old.final_response))
     ]
 
@@ -221,6 +225,7 @@ def _calls(old: Sequence[FunctionCall], new: Sequence[FunctionCall], paint: Pain
             continue
         added = list(new[new_start:new_end])
         for call in old[start:end]:
+            # One line for a call whose args have changed, instead of one removed and one added.
             same = next((other for other in added if other.name == call.name), None)
             if same is None:
                 yield paint("red", f"    - {safe(render_call(call))}")
@@ -267,6 +272,7 @@ def _text(old: str, new: str, paint: Paint) -> Iterator[str]:
 def _words(left: str, right: str, paint: Paint) -> Iterator[str]:
     old, new = _TOKEN.findall(_cut(left)), _TOKEN.findall(_cut(right))
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    # Two lines with little in common: words that happen to be equal would only confuse.
     if matcher.ratio() < 0.3:
         if left:
             yield paint("red", f"    - {_cut(left)}")

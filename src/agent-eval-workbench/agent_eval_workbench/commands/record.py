@@ -43,6 +43,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
     from agent_eval.pipeline import AgentUnavailable
 
+    # Windows, where agents can't be isolated; a source needs none.
     if not hasattr(os, "geteuid") and arguments.source is None:
         io.log("agent-eval: `record` starts agents on Linux or macOS only. `--from` works on Windows.")
         return 2
@@ -141,6 +142,7 @@ class _Recorder:
                 raise error(_SOURCE, "--session all makes several cases, and EVAL_ID names one.", "Leave out the id.")
             chosen, notices = stored.without_known(chosen, target.cases)
             log_problems(notices, self.io)
+        # A session of `adk web` is raw: it has what the agent's tools returned, keys included.
         masker = Masker(secrets_in(self.io.environ))
         chosen = [self._placed(stored.masked(item, masker), target, state) for item in chosen]
         return [_Recorded(conversation=item, draft=new_cases.Draft(turns=list(item.turns))) for item in chosen]
@@ -152,6 +154,7 @@ class _Recorder:
             self._compare_app(kept.app_name, target)
         app_name = arguments.app_name or kept.app_name
         user_id = arguments.user_id or kept.user_id
+        # ADK's session_input needs an app and a user as soon as there is one.
         if app_name or user_id or state is not None:
             app_name = app_name or self._agent_name(target)
             user_id = user_id or USER_ID
@@ -183,6 +186,7 @@ class _Recorder:
         messages = self._messages()
         chosen = live.choose_agent(target, self.settings, arguments.app_name, state or {})
         log_problems(chosen.choices.problems, self.io)
+        # Left out if nothing needs it: the case then belongs to whatever agent is nearest.
         keeps = chosen.app_name or state or arguments.user_id
         user_id = (arguments.user_id or USER_ID) if keeps else None
         start = live.SessionStart(
@@ -210,6 +214,7 @@ class _Recorder:
 
     def _chosen_id(self, target: Target, draft: new_cases.Draft) -> str:
         """The id of the case: the one given to `/save`, unless another case has it."""
+        # The conversation is worth more than its name: the case gets another id instead of being refused.
         if draft.eval_id and draft.eval_id in target.taken and target.index is None:
             self.io.log(f"agent-eval: {target.name} has a case `{harmless(draft.eval_id)}` already; it is kept.")
             return ""
@@ -248,6 +253,7 @@ class _Recorder:
         """The same conversation in a new process, if the user has allowed several: the agent's tools run again."""
         from agent_eval.pipeline import RunContext
 
+        # A server goes on in its process: there would be no new one.
         if chosen.choices.remote:
             return ()
         shown = listed(sorted(values), 3)
@@ -273,6 +279,7 @@ class _Recorder:
             raise error("record-file", "The config of the file is invalid.", "`agent-eval validate` reports why.")
         case = EvalCase(eval_id="new", conversation=list(takes[0].turns))
         index, alike = new_cases.most_typical_take(case, takes, config)
+        # Tapes with other calls in each run would answer only the run that they are of.
         if taping is not None:
             taping.chosen = index if alike == len(takes) else None
         self.io.log(f"agent-eval: expecting run {index + 1} of {len(takes)}; {alike} of them made the same calls.")
@@ -326,6 +333,7 @@ class _Recorder:
             recording = shlex.join([*command, "--record", "all"])
             lines.append(f"Record its tools first: {recording} ({docs_page('tools')})")
         self.io.print_result(harmless("\n".join(lines)))
+        # Without its tape, the case would run the tools in CI, which the user has just recorded to avoid.
         return 2 if taping and not taping.is_written else 0 if ok else 1
 
     def _self_scores(
@@ -337,12 +345,14 @@ class _Recorder:
             return True, ["The config of the file is invalid: `agent-eval validate` reports why."]
         lines: list[str] = []
         passes = True
+        # A conversation that could not become a case has none, so which is whose is unknown then.
         pairs = zip(cases, recorded, strict=False) if len(cases) == len(recorded) else ()
         for case, item in pairs:
             check = new_cases.self_check(case, item.draft.turns, config, calls_visible=item.draft.calls_visible)
             passes = passes and check.passes
             if len(cases) == 1 or not check.passes:
                 lines += new_cases.score_lines(check, case)
+            # Only then: a case that fails against itself needs no second conversation to be wrong.
             if check.passes and (values := new_cases.seemingly_random(case)) and (again := item.again(values)):
                 log_problems(new_cases.random_values(case, again, target.name), self.io)
                 check = new_cases.self_check(case, again, config, calls_visible=item.draft.calls_visible)

@@ -39,6 +39,7 @@ def message_lines(prompt: str, content: Content | None) -> Iterator[str]:
     texts = [part.text or _placeholder(part) for part in content.iter_parts() if not part.thought] if content else []
     lines = shorten("\n".join(text for text in texts if text), _ANSWER).splitlines() or ["(no text)"]
     for number, line in enumerate(lines):
+        # Escaped line by line: an agent's text must not move the cursor or forge a prompt.
         yield (prompt if number == 0 else " " * len(prompt)) + visible(line)
 
 
@@ -52,12 +53,14 @@ def _steps(turn: Invocation, limit: int) -> Iterator[str]:
     answer = [part.text for part in turn.final_response.iter_parts()] if turn.final_response else []
     authors = {author for author, _ in _parts(turn)}
     for author, part in _parts(turn):
+        # One agent alone needs no name before each line.
         name = f"{visible(shorten(author, 60))}: " if len(authors) > 1 else ""
         if part.function_call is not None:
             yield f"  {name}→ {render_call(part.function_call, limit=limit)}"
         elif part.function_response is not None:
             response = part.function_response.response
             yield f"  {name}← {shorten(literal({} if response is None else response, limit), limit)}"
+        # The final response is among the events, too, and is printed last.
         elif part.text and not part.thought and part.text not in answer:
             yield f"  {name}{visible(shorten(part.text, limit))}"
 
@@ -143,9 +146,11 @@ class Chat:
                 line = self.terminal.read("...> " if lines else "you> ")
             except EOFError:
                 self.terminal.write("")
+                # The end of the input in the middle of a message sends what there is.
                 return "\n".join(lines) if lines else None
             except KeyboardInterrupt:
                 self.terminal.write("")
+                # Twice, since readline's users press Ctrl-C to discard a line.
                 if interrupted:
                     raise Left(interrupted=True) from None
                 self.terminal.write("(Ctrl-C again leaves without writing; /save writes)")
@@ -187,6 +192,7 @@ class Chat:
         if turn is None:
             self._unanswered = text
             return
+        # Servers measure nothing; what the user has waited is the nearest.
         if turn.duration is None:
             turn = turn.model_copy(update={"duration": time.monotonic() - begun})
         self.draft.turns.append(turn)
@@ -222,6 +228,7 @@ class Chat:
             self.terminal.write(_NO_TURN)
             return
         kept = messages[:-1]
+        # A session can't go back: its tools run again, with whatever they change.
         if kept and not self._confirmed(f"This asks the agent {plural(len(kept), 'message')} again. Continue?"):
             return
         self._replay(kept)
@@ -275,6 +282,7 @@ class Chat:
 
     def _close(self) -> None:
         if self._session is not None:
+            # The second Ctrl-C of an impatient user must not lose what is about to be written.
             with contextlib.suppress(KeyboardInterrupt):
                 self._session.close()
             self._session = None

@@ -82,11 +82,13 @@ def eval_cases(
 
 def _case(eval_id: str, conversation: Conversation, form: CaseForm) -> EvalCase:
     fields: dict[str, Any] = {}
+    # ADK's session_input requires both.
     if conversation.app_name and conversation.user_id:
         state = {} if conversation.state is None else {"state": dict(conversation.state)}
         fields["session_input"] = SessionInput(app_name=conversation.app_name, user_id=conversation.user_id, **state)
     if "state" in form.expect:
         before, after = conversation.state or {}, conversation.turns[-1].session_state or {}
+        # Only what the conversation has changed: the rest is the initial state's business.
         changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
         fields |= {"final_session_state": changed} if changed else {}
     return EvalCase(eval_id=eval_id, conversation=[expected_turn(turn, form) for turn in conversation.turns], **fields)
@@ -119,6 +121,7 @@ def _error_of(response: FunctionResponse) -> str:
 def _quotes_adk(turn: Invocation) -> bool:
     """Whether the answer is what ADK or a toolset says of tools that are missing, which is nothing to expect."""
     said = "" if turn.final_response is None else text_of(turn.final_response)
+    # Without the exception's class: the answer quotes its message.
     errors = [lost.error.partition(": ")[2].strip() for lost in turn.lost_toolsets]
     errors += [
         error for _, error in tool_failures(turn) if error.startswith(_NO_TOOL) and " failed as no tool" in error
@@ -135,6 +138,7 @@ def _flat(turn: Invocation, expect: frozenset[str]) -> IntermediateData | None:
     if "intermediate" in expect:
         said = intermediate_responses(turn)
         fields["intermediate_responses"] = [(author, [Part(text=text)]) for author, text in said]
+    # Empty lists are what ADK takes for missing ones, and only lengthen the file.
     fields = {name: values for name, values in fields.items() if values}
     return IntermediateData(**fields) if fields else None
 
@@ -182,6 +186,7 @@ def _event_part(part: Part, expect: frozenset[str]) -> Part | None:
 
 
 def _call(call: FunctionCall) -> FunctionCall:
+    # Never without args: that would accept any (Q14). Without the id, which is another one in each run.
     return FunctionCall(name=call.name, args={} if call.args is None else call.args)
 
 
@@ -258,6 +263,7 @@ def _all_parts(turn: Invocation) -> Iterator[Part]:
 
 def slug(message: Content) -> str:
     """An eval id of the words of a message, in any script."""
+    # In any script: transliteration would need tables, and ids may have any letters.
     words = re.findall(r"\w+", text_of(message).lower())
     slug = "_".join(words)[:LONGEST_ID].strip("_")
     return slug or "conversation"
@@ -266,6 +272,7 @@ def slug(message: Content) -> str:
 def _unique(eval_id: str, taken: dict[str, int]) -> str:
     """The id with a number if it is taken. `taken` has the last number of each id."""
     number = taken.get(eval_id, 0) + 1
+    # A file may have `hello_2` without `hello`.
     while number > 1 and f"{eval_id}_{number}" in taken:
         number += 1
     taken[eval_id] = number

@@ -78,9 +78,11 @@ def read_source(path: Path, name: str, state_scopes: Sequence[str] = ()) -> Sour
     Returns:
         The conversations and the problems; None if the content is none that this package reads.
     """
+    # An agent's directory: that is what users know of where `adk web` keeps its sessions.
     if path.is_dir() and (path / SESSION_DATABASE).is_file():
         path, name = path / SESSION_DATABASE, f"{name}/{SESSION_DATABASE.as_posix()}"
     elif path.is_dir():
+        # Only without recordings: the search for specifications walks the whole directory.
         if not (path / FILES["recordings-file"]).exists() and (source := read_conformance(path, name)):
             return source
         path, name = path / FILES["recordings-file"], f"{name}/{FILES['recordings-file']}"
@@ -137,6 +139,7 @@ def read_value(document: Document, state_scopes: Sequence[str] = ()) -> Source |
 
 
 def _read_text(path: Path, name: str, state_scopes: Sequence[str]) -> Source | None:
+    # One document first: JSON that is written over several lines is no JSON Lines.
     document, problems = read_document(path, name)
     if document is not None:
         source = read_value(document, state_scopes)
@@ -162,6 +165,7 @@ def _lines(path: Path, name: str) -> list[tuple[Any, Place]] | None:
         if file.seek(0, 2) > MAX_TEXT:
             return None
         file.seek(0)
+        # A single line is a document with an error, and that error is the news.
         if not _is_object(file.readline()) or not (rest := file.read(1)):
             return None
         file.seek(0)
@@ -184,6 +188,7 @@ def _of_values(values: Iterable[tuple[Any, Place]], file: str, state_scopes: Seq
     ]
     items = [(value, place) for value, place in items if not isinstance(value, Problem)]
     for kind, is_kind, read in _KINDS:
+        # Any, so that a stray value among spans is reported and not the whole file refused as unknown.
         if any(is_kind(value) for value, _ in items):
             others = [place for value, place in items if not is_kind(value)]
             problems = bad + [
@@ -198,6 +203,7 @@ def _of_values(values: Iterable[tuple[Any, Place]], file: str, state_scopes: Seq
 
 def _items(value: Any, place: Place) -> Iterator[tuple[Any, Place]]:
     """The items of a list, or the value itself."""
+    # ADK once wrote its results as a JSON string.
     if isinstance(value, str) and (inside := adk_result_value(value)) is not None:
         yield inside, Place(file=place.file)
     else:
@@ -298,6 +304,7 @@ def _read_database(path: Path, name: str, scopes: Sequence[str]) -> Source:
     kind = "a session database of ADK"
     try:
         with opened(path) as connection:
+            # ADK's exporter of spans has a database of its own, without sessions.
             if columns(connection, "spans") >= SPAN_COLUMNS:
                 return _source("a span database of ADK", _from_spans(lambda: spans(connection, name)), name)
             return _source(kind, _from_stored(sessions(connection, name), scopes), name)
@@ -334,5 +341,6 @@ def _source(kind: str, read: _Read, file: str) -> Source:
             hint = "Check that the agent was asked anything."
             message = f"It is {kind}, and has no conversation."
             problems.append(Problem(code="source-empty", message=message, hint=hint, file=file))
+    # By time, since sources list sessions by id, and `latest` has to mean something.
     ordered = sorted(conversations, key=lambda conversation: conversation.started_at)
     return Source(kind=kind, conversations=tuple(ordered), problems=tuple(problems))
