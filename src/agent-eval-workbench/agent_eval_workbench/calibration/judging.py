@@ -81,8 +81,10 @@ def agreement(table: Table) -> Agreement:
     size = range(len(table.categories))
     people = [sum(row) / total for row in table.counts]
     judge = [sum(column) / total for column in zip(*table.counts, strict=True)]
+    # fsum: kappa is compared with a limit, and must not depend on the order of the labels.
     observed = math.fsum(credit[i][j] * table.counts[i][j] for i in size for j in size) / total
     expected = math.fsum(credit[i][j] * people[i] * judge[j] for i in size for j in size)
+    # Chance alone would agree always: 0 divided by 0.
     if len(table.categories) == 1:
         return Agreement(kappa=None, observed=observed, expected=expected, influence={})
     row_means = [math.fsum(credit[i][j] * judge[j] for j in size) for i in size]
@@ -129,7 +131,9 @@ def kappa_interval(groups: Sequence[Sequence[Pair]]) -> Interval | None:
         method = "full agreement: exact binomial bound on its share, at the labels' own frequencies"
         return Interval(low=max(low, -1.0), high=1.0, method=method)
     variance = math.fsum(math.fsum(terms.influence[pair] for pair in group) ** 2 for group in groups)
+    # The correction of a sample variance: with few responses the interval would be too narrow.
     error = math.sqrt(variance * len(groups) / (len(groups) - 1)) / len(pairs)
+    # Rounding, where the exact value is 0 or 1: artanh of 1 is infinite.
     if error < 1e-9 or abs(terms.kappa) > 1 - 1e-9:
         return None
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
@@ -237,6 +241,7 @@ def _opinion(label: Label, response: LabelledResponse, result: Result, kind: Kin
         # In a conversation the rubric must hold on every turn.
         scores = [judgement.score for judgement in judgements if judgement.score is not None]
         score = min(scores) if scores and len(scores) == len(judgements) else None
+    # A score over the others would be compared with a label that people gave for all of it.
     missing = next((judgement for judgement in judgements if judgement.score is None), None)
     if score is None or (missing is not None and (label.rubric or kind == "score")):
         failed = next((vote.failure for vote in missing.votes if vote.failure), None) if missing is not None else None
@@ -247,6 +252,7 @@ def _opinion(label: Label, response: LabelledResponse, result: Result, kind: Kin
         opinion.verdict = score if label.rubric or kind == "score" else float(score >= threshold)
         if opinion.verdict != opinion.label:
             too_high = opinion.verdict > opinion.label
+            # Those first that pull the verdict away from the label: they have the reason.
             judgements.sort(key=lambda judgement: judgement.score or 0.0, reverse=too_high)
     opinion.votes = [tally(judgement) or "no vote" for judgement in judgements]
     opinion.rationale = [judgement.rationale for judgement in judgements]

@@ -79,6 +79,7 @@ class LabelLine(WireModel):
             raise ValueError("`invocations` is empty")
         expected = self.expected
         if expected is None:
+            # Criteria read the rubrics of the expected turn.
             expected = [Invocation(user_content=turn.user_content, rubrics=turn.rubrics) for turn in actual]
         if len(actual) != len(expected):
             raise ValueError(f"there are {len(actual)} `invocations` but {len(expected)} in `expected`")
@@ -176,9 +177,11 @@ def read_labels(path: Path, root: Path, target: TargetCriterion) -> tuple[LabelS
 
 def parse_labels(data: bytes, name: str, target: TargetCriterion) -> tuple[LabelSet | None, list[Problem]]:
     """Reads the content of a label file; see `read_labels`."""
+    # Not splitlines(): JSON may have U+2028 in a string, and bytes have more line breaks than JSON Lines.
     lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     if not lines:
         return None, [_file_error(name, "no-labels", "The file has no labels.", "Write a JSON object on each line.")]
+    # Said once, instead of an error for each line of a list that is written over many.
     if len(lines) > 1 and parse_document(lines[0][1], name)[0] is None and parse_document(data, name)[0] is not None:
         hint = "Write one object per line, without commas between them, e.g. with `jq -c '.[]'`."
         return None, [_file_error(name, "labels-not-lines", "The file is one JSON document, not JSON Lines.", hint)]
@@ -222,6 +225,7 @@ class _Reader:
         """Checks that all labels are of one kind. Returns None if there is an error in any line."""
         labels = [label for label, _, _ in self._labels]
         by_rubric = any(label.rubric for label in labels)
+        # Words that are both, e.g. `yes` with a score of 1, count as what all others are.
         kind: Kind = "verdict" if all(label.verdict is not None for label in labels) else "score"
         mixed = self._mixed_labels()
         if mixed is not None:
@@ -334,6 +338,7 @@ class _Reader:
         if not self._target.takes_rubrics:
             message, hint = f"`{metric}` has no rubrics.", "Remove it: the label is about the whole response."
             return document.error("label-rubric-unknown", message, path=path, hint=hint)
+        # One word is an id that is misspelt; a sentence is a rubric of its own.
         if name not in self._configured and len(name.split()) < 2:
             close = nearby(name, self._configured) or self._configured
             ids = f"The criterion has {', '.join(f'`{rubric}`' for rubric in close[:10])}. " if close else ""

@@ -144,10 +144,12 @@ def make_report(
     table = tabulate(pairs)
     terms = agreement(table)
     span = (0.0, 1.0) if binary else target.span
+    # Labels without a verdict may be the hard ones: to leave them out could flatter the judge.
     best, worst = (kappa_of(imputed(opinions, span, agree=agree)) for agree in (True, False))
     missing = len(opinions) - len(judged)
     verdict, reason = decide(terms.kappa, best, worst, min_kappa, judged=len(judged), missing=missing)
     disagreements = [opinion for opinion in judged if opinion.distance]
+    # A judge that is sure and wrong has a rubric to blame; one that wavers may be right next time.
     disagreements.sort(key=lambda each: (-(each.distance or 0.0), -(each.confidence or 0.0), each.line))
     report = CalibrationReport(
         verdict=verdict,
@@ -244,6 +246,7 @@ def _by_rubric(opinions: Sequence[Opinion]) -> list[RubricReport]:
 
 def _unjudged(opinions: Sequence[Opinion]) -> list[UnjudgedReport]:
     missing = [(opinion.reason or "", opinion.message or "") for opinion in opinions if opinion.verdict is None]
+    # Reversed, so that of each code the first message is what is left.
     first = dict(reversed(missing))
     counts = Counter(code for code, _ in missing).most_common()
     return [UnjudgedReport(code=code, message=first[code], count=count) for code, count in counts]
@@ -258,6 +261,7 @@ def _notices(report: CalibrationReport, pairs: Sequence[tuple[float, float]]) ->
                 f"Only {rarer} of {plural(len(pairs), 'label')} are {word}: kappa depends on those few, and its "
                 f"interval is less reliable. Label more responses that {word}."
             )
+    # Said, because a high agreement beside a kappa of 0 looks like a mistake in the numbers.
     if len({verdict for _, verdict in pairs}) == 1 and report.kappa is not None:
         yield "The judge gave the same verdict on everything; then kappa is 0 whatever the labels are."
     interval = report.interval
@@ -291,6 +295,7 @@ def render_text(report: CalibrationReport, *, show: int = 10) -> str:
     if report.unjudged:
         lines += ["", "Not judged:"]
         lines += [f"  {plural(each.count, 'label')}: [{each.code}] {_cut(each.message)}" for each in report.unjudged]
+    # The reason last: that is what a CI log shows without scrolling.
     lines += ["", *report.notices, *(usage_line(bill) for bill in report.usage), report.reason]
     return harmless("\n".join(lines)) + "\n"
 

@@ -71,6 +71,7 @@ def adk_exports(stored: StoredRun, apps: Mapping[str, str]) -> Iterator[AdkExpor
         # The page sorts by this number as text; each result needs its own.
         created = round(stored.report.started_at + number / 1000, 3)
         app, set_id = apps[file], group[0].case.eval_set_id
+        # As ADK builds it; an id may have slashes, and this becomes the name of a file.
         name = _SEGMENT.sub("_", f"{app}_{set_id}_{created:.3f}")
         yield AdkExport(
             file=file,
@@ -90,6 +91,7 @@ def adk_json(result: AdkSetResult) -> dict[str, Any]:
 
 
 def _case(run: ExportedRun, app: str) -> AdkCaseResult:
+    # Derived, so that a second export replaces the first one instead of adding to the list.
     digest = hashlib.sha256(f"{run.result.run_id} {run.result.started_at}".encode()).hexdigest()
     session_id = f"{_SESSION}{digest[:32]}"
     turns = [turn for turn in run.turns if turn.actual is not None or turn.excerpt is not None]
@@ -159,6 +161,7 @@ def _flat(turn: Invocation) -> Invocation:
         user_content=turn.user_content,
         final_response=turn.final_response,
         intermediate_data=IntermediateData(
+            # Only these fields: newer ones of google-genai are errors for an older ADK.
             tool_uses=[FunctionCall(id=call.id, name=call.name, args=call.args) for call in tool_calls(data)],
             tool_responses=[
                 FunctionResponse(id=answer.id, name=answer.name, response=answer.response)
@@ -192,6 +195,7 @@ def _events(turns: Sequence[Turn], invocations: Sequence[Invocation], app: str) 
             calls = [Part(function_call=call) for call in tool_calls(data)]
             answers = [Part(function_response=answer) for answer in tool_responses(data)]
             said += [(app, Content(role="model", parts=calls))] if calls else []
+            # Responses have the role of the user in ADK's events, and the agent as their author.
             said += [(app, Content(role="user", parts=answers))] if answers else []
         said += [] if flat.final_response is None else [(app, flat.final_response)]
         invocation_id = flat.invocation_id or f"turn-{turn.number + 1}"
@@ -234,6 +238,7 @@ def write_history(stored: StoredRun, agent: Path | None, io: CliIO) -> None:
             folders[file] = folder
         else:
             io.log(f"agent-eval: {harmless(file)} is left out: its agent has no directory here. {_HINT}")
+    # Before the first file is written.
     _check(folders)
     written = 0
     for export in adk_exports(stored, {file: folder.resolve().name for file, folder in folders.items()}):
@@ -249,6 +254,7 @@ def write_history(stored: StoredRun, agent: Path | None, io: CliIO) -> None:
 def _folder(agent: str, root: Path) -> Path | None:
     """The directory of an agent by its name; None if it isn't one below the root."""
     path = root / agent
+    # Names of agents come from results.json, which may be another's.
     inside = bool(agent) and path.resolve().is_relative_to(root.resolve()) and path.resolve() != root.resolve()
     return path if inside and path.is_dir() else None
 

@@ -86,6 +86,7 @@ class Client:
             InvalidTarget: A header can't be sent, or protobuf is not installed.
         """
         for name, value in headers.items():
+            # Neither name nor value is shown: a user may have swapped them.
             if not (name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
                 raise InvalidTarget("The name of a header has characters that can't be sent.")
             if not (value.isascii() and value.isprintable()):
@@ -117,6 +118,8 @@ class Client:
         data = self._encode(body)
         for attempt in itertools.count(1):
             answer = self._send(url, data)
+            # OTLP's list of what was not processed, and no connection: a batch that is sent twice would be counted
+            # twice.
             is_temporary = answer.status in UNPROCESSED if isinstance(answer, Answer) else answer.kind == "unavailable"
             if not (is_temporary and attempt < _RETRY.attempts):
                 return self._answer(url, answer)
@@ -131,6 +134,7 @@ class Client:
             request,
             timeouts=(min(_CONNECT, self._timeout), self._timeout),
             max_bytes=_LARGEST_ANSWER,
+            # Of the whole answer: a server that sends a byte a second would never exceed the timeout of a read.
             expired=lambda: time.monotonic() > deadline,
         )
 
@@ -239,6 +243,7 @@ def send_otlp(client: Client, target: OtlpTarget, signal: Literal["traces", "log
     """
     answer = client.post(target.url, body)
     partial = answer.get("partialSuccess") or answer.get("partial_success")
+    # HTTP 200 with rejected items: the specification forbids to send these again.
     if isinstance(partial, dict):
         count = str(partial.get(_REJECTED[signal]) or "0")
         reason = client.safe(str(partial.get("errorMessage") or ""))

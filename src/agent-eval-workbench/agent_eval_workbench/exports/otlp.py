@@ -130,6 +130,7 @@ class _Trace:
         earliest = self._start
         for turn in self._run.turns:
             start, end = _times(turn.actual, earliest)
+            # A turn that was not measured begins where the one before has ended, so that the order is right.
             earliest = end
             spans.append(self._turn(turn, start, end))
             if turn.actual is not None:
@@ -173,6 +174,7 @@ class _Trace:
             "gen_ai.agent.name": self._agent or None,
             "agent_eval.turn": turn.number + 1,
         }
+        # Tokens of a replay were paid when it was recorded: services would add them up as cost.
         if turn.actual is not None and not self._run.result.replayed:
             tokens = token_usage(turn.actual)
             attributes["gen_ai.usage.input_tokens"] = _whole(tokens.get("input_tokens"))
@@ -226,6 +228,7 @@ class _Trace:
 
     def log_record(self, score: TurnScore) -> Json:
         """A score as a log record of the evaluated span: the turn's, or the case's."""
+        # Scores are made after the run, and no time of theirs is stored.
         time = _nanoseconds(self._end)
         return {
             "timeUnixNano": time,
@@ -260,6 +263,7 @@ class _Trace:
         return {
             "gen_ai.evaluation.name": score.metric.name,
             "gen_ai.evaluation.score.value": None if missing else float(score.score or 0.0),
+            # Only pass and fail: what has no score has `error.type`, as the conventions say.
             "gen_ai.evaluation.score.label": _LABELS.get(score.status),
             "gen_ai.evaluation.explanation": score.explanation or None if self._content else None,
             "error.type": (failure.kind if failure else reason.code if reason else "no-score") if missing else None,
@@ -295,10 +299,12 @@ def _attributes(values: Mapping[str, object]) -> list[Json]:
 
 
 def _any_value(value: object) -> Json:
+    # Before int, of which bool is a subclass.
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
         return {"intValue": str(value)}
+    # Half a surrogate pair can't be sent as UTF-8, and agents say such texts.
     return {"doubleValue": value} if isinstance(value, float) else {"stringValue": carriable(str(value))}
 
 

@@ -269,6 +269,7 @@ def csv_lines(stored: StoredRun) -> Iterator[str]:
 def _taken(buffer: io.StringIO) -> str:
     text = buffer.getvalue()
     buffer.seek(0)
+    # A row at a time: exports of 10,000 cases need no memory for all of them.
     buffer.truncate()
     return text
 
@@ -277,12 +278,14 @@ def _cell(value: Value) -> Value:
     if not isinstance(value, str):
         return value
     text = carriable(value)
+    # An agent's answer `=HYPERLINK(...)` would run in the reader's spreadsheet (OWASP: CSV injection).
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def json_lines(stored: StoredRun) -> Iterator[str]:
     """The rows as JSON Lines: an object per row with every column; null where there is no value."""
     for row in rows(stored):
+        # Every column in every row: readers take the columns from the first one.
         values = {column: row.get(column) for column in COLUMNS}
         safe = {name: carriable(value) if isinstance(value, str) else value for name, value in values.items()}
         yield json.dumps(safe, ensure_ascii=False) + "\n"
