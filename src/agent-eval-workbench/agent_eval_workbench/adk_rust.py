@@ -92,6 +92,7 @@ def similarity(algorithm: str, expected: str, actual: str) -> float:
         case "exact":
             return float(expected == actual)
         case "contains":
+            # In both directions, and so true of every empty text.
             return float(expected in actual or actual in expected)
         case "levenshtein":
             longest = max(len(expected), len(actual))
@@ -190,7 +191,9 @@ class _PerTurn:
             return NotEvaluated(code="no-reference-text", message="no turn has an expected answer")
         mean = present[0]
         for score in present[1:]:
+            # adk-rust's own, also in its order: the last turn weighs a half.
             mean = (mean + score) / 2.0
+        # Its own decision: each turn has to reach the threshold, whatever the mean is.
         return Scored(score=mean, passed=not findings, turn_scores=tuple(scores), findings=tuple(findings))
 
 

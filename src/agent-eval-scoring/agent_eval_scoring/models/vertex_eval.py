@@ -33,14 +33,15 @@ if TYPE_CHECKING:
     from google.auth.credentials import Credentials
     from httpx2 import AsyncClient, Response
 
-JUDGED_BY_SERVICE: Mapping[str, Mapping[str, str]] = {
-    "safety_v1": {"predefined": "safety_v1"},
-    "response_evaluation_score": {"definition": "coherence/v1"},
-    "multi_turn_task_success_v1": {"predefined": "multi_turn_task_success_v1"},
-    "multi_turn_trajectory_quality_v1": {"predefined": "multi_turn_trajectory_quality_v1"},
-    "multi_turn_tool_use_quality_v1": {"predefined": "multi_turn_tool_use_quality_v1"},
-}
-"""By ADK metric: the name of the service's predefined specification, or the path of a definition to send along.
+_COHERENCE = "response_evaluation_score"
+JUDGED_BY_SERVICE = (
+    "safety_v1",
+    _COHERENCE,
+    "multi_turn_task_success_v1",
+    "multi_turn_trajectory_quality_v1",
+    "multi_turn_tool_use_quality_v1",
+)
+"""ADK's metrics that the service scores, all but one by its predefined specification of that name.
 
 google-adk 2.13.0 pins SAFETY to v1; COHERENCE defaults to v1. COHERENCE is not a predefined specification but a file of
 prompts in a public bucket (_definition)."""
@@ -86,10 +87,9 @@ def metric_spec(metric: str) -> dict[str, Any]:
     Returns:
         The wire form, or `{"definition": ...}`, which the client replaces.
     """
-    source = JUDGED_BY_SERVICE[metric]
-    if _DEFINITION in source:
-        return {_DEFINITION: source[_DEFINITION]}
-    return {"predefined_metric_spec": {"metric_spec_name": source["predefined"], "metric_spec_parameters": None}}
+    if metric == _COHERENCE:
+        return {_DEFINITION: "coherence/v1"}
+    return {"predefined_metric_spec": {"metric_spec_name": metric, "metric_spec_parameters": None}}
 
 
 def service_url(endpoint: Endpoint) -> str:

@@ -76,6 +76,7 @@ def mutants(
     """
     made: list[Mutant] = []
     counts = Counter[Kind]()
+    # In random order, so that `most` does not always take the mistakes of the first turns.
     for turn in rng.sample(range(len(actual)), len(actual)):
         own = actual[turn]
         wanted = expected[turn] if expected is not None and len(expected) == len(actual) else None
@@ -86,6 +87,7 @@ def mutants(
         reference = wanted if wanted is not None and tool_calls(wanted.intermediate_data) else None
         if calls or reference is not None:
             changes.append(_calls(own, reference, rng))
+        # Criteria look at the state after the last turn.
         if turn == len(actual) - 1:
             changes.append(_states(own, state, rng))
         for kind, old, new, other in (change for each in changes for change in each):
@@ -114,15 +116,18 @@ def _answers(
 ) -> Iterator[_Change]:
     text = text_of(turn.final_response)
     reference = None if wanted is None else text_of(wanted.final_response)
+    # One for each value, the first one in the text: a number that is repeated counts once.
     facts = {(fact.family, fact.values): fact for fact in reversed(_read(text))}
     names = [fact.text for other in others for fact in _read(other) if fact.kind == "name"]
     for fact in rng.sample(list(facts.values()), len(facts)):
         kind = _OF_FACTS.get(fact.kind, "name")
+        # A fact that nobody expects may change without being wrong.
         counts = reference is None or any(fact.is_same(each) for each in _read(reference))
         if counts and wants(kind) and (found := changed(text, fact, rng, names)) is not None:
             yield kind, literal(fact.text), literal(found[1]), with_answer(turn, found[0])
     own = {_plain(text), _plain(reference or "")}
     different = [other for other in others if _plain(other) not in own]
+    # "No, that is not possible" and an apology say the same.
     only_denies = {family for family, _ in facts} == {"negation"}
     whole: dict[Kind, str | None] = {
         "apology": None if only_denies else _APOLOGY,
@@ -142,6 +147,7 @@ def with_answer(turn: Invocation, text: str) -> Invocation:
     """The turn with another final answer, also where its events repeat it; "" for none."""
     final = None if not text else Content(role="model", parts=[Part(text=text)])
     before, data = text_of(turn.final_response), turn.intermediate_data
+    # ADK's last event repeats the final response, and some judges read the events.
     if isinstance(data, InvocationEvents):
         events = [
             event.model_copy(update={"content": final}) if text_of(event.content) == before else event
@@ -164,6 +170,7 @@ def _calls(turn: Invocation, wanted: Invocation | None, rng: Random) -> Iterator
     for at in rng.sample(places, len(places)):
         call, answer = pairs[at]
         shown = render_call(call)
+        # By identity: an equal call of the turn stays.
         yield "call-dropped", shown, "", _with(turn, {id(call): [], id(answer): []})
         twice: dict[int, list[_Value]] = {id(each): [each, _again(each)] for each in (call, answer) if each is not None}
         yield "call-doubled", shown, f"{shown} twice", _with(turn, twice)
@@ -176,6 +183,7 @@ def _calls(turn: Invocation, wanted: Invocation | None, rng: Random) -> Iterator
                 other = call.model_copy(update={"args": {**(call.args or {}), name: new}})
                 yield "argument", shown, render_call(other), _with(turn, {id(call): [other]})
         following, its_answer = pairs[at + 1] if at + 1 in places else (call, None)
+        # Equal calls, and calls that a model made at once, have no order.
         if (call.name, call.args) != (following.name, following.args) and (is_flat or events[at] != events[at + 1]):
             swapped: dict[int, list[_Value]] = {id(call): [following], id(following): [call]}
             if answer is not None and its_answer is not None:
@@ -205,6 +213,7 @@ def _value(value: Any, rng: Random) -> Any:
         for key, new in changes:
             return {**value, key: new} if isinstance(value, dict) else [*value[:key], new, *value[key + 1 :]]
         return None
+    # Before int, of which bool is a subclass.
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

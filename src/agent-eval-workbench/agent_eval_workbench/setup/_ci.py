@@ -144,6 +144,7 @@ def find_variables(root: Path, directories: Sequence[Path]) -> Variables:
         for path in islice(_sources(directory), _MOST_FILES):
             text = _text(path)
             is_google |= _GEMINI.search(text) is not None
+            # LiteLLM reads its keys itself, so no name of a variable is in the agent's source.
             names = [*_KEY.findall(text), *(f"{name.upper()}_API_KEY" for name in _LITELLM.findall(text))]
             keys |= dict.fromkeys(name for name in names if is_passed(name))
             if path.suffix != ".py":
@@ -156,6 +157,7 @@ def find_variables(root: Path, directories: Sequence[Path]) -> Variables:
                     reads.setdefault(name, []).append(f"{name_of(path, root)}:{line}")
                 else:
                     aside[name] = None
+    # First: the workflow's example has this one.
     if not keys or (is_google and not keys.keys() & _GOOGLE_KEYS):
         keys = {DEFAULT_KEY: None, **keys}
 
@@ -173,6 +175,7 @@ def find_variables(root: Path, directories: Sequence[Path]) -> Variables:
 def _imported(directory: Path, root: Path) -> set[Path] | None:
     """The files below an agent that its module imports, as the source says; None if that can't be said."""
     waiting = [path for path in (directory / "agent.py", directory / "__init__.py") if path.is_file()]
+    # YAML names its modules by dotted paths, which ADK imports.
     if not waiting or (directory / "root_agent.yaml").is_file():
         return None
     bases = [folder for folder in (directory, *directory.parents) if folder.is_relative_to(root)]
@@ -183,6 +186,7 @@ def _imported(directory: Path, root: Path) -> set[Path] | None:
             continue
         seen.add(path)
         try:
+            # Parsed, never imported: `init` runs no code of the repository.
             tree = ast.parse(_text(path))
         except (SyntaxError, ValueError, RecursionError):
             return None
@@ -221,12 +225,14 @@ def _reads(text: str) -> Iterator[tuple[str, int]]:
     except (SyntaxError, ValueError, RecursionError):
         return  # Cut, or not Python 3: the agent's own error is more specific.
     for node in ast.walk(tree):
+        # Load: a program that sets a variable does not need it from the job.
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and _name(node.value) == "environ":
             key: ast.expr | None = node.slice
         elif isinstance(node, ast.Call) and _is_reader(node.func):
             key = node.args[0] if node.args else None
         else:
             continue
+        # A name that is computed can't be known.
         if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.isidentifier():
             yield key.value, node.lineno
 

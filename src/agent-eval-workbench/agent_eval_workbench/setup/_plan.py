@@ -112,6 +112,7 @@ def plan_setup(root: Path, *, ci: str | None = None) -> Setup:
         jobs, snippet = _workflow(root, variables.keys, ci)
         steps += jobs
     steps += _not_passed(root, variables)
+    # All or nothing: half a setup would look like one that somebody has changed.
     unwritable = next((step for step in steps if step.path is not None and not _can_write(step.path, root)), None)
     if unwritable is not None:
         hint = "It must be a regular file, or missing, in a writable directory of the repository."
@@ -136,6 +137,7 @@ def _error(code: str, message: str, hint: str) -> Setup:
 
 def _can_write(path: Path, root: Path) -> bool:
     existing = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
+    # No link: its target may be anywhere, and may be shared.
     is_right = path.is_file() and not path.is_symlink() if existing == path else existing.is_dir()
     return is_right and os.access(existing, os.W_OK) and path.resolve().is_relative_to(root.resolve())
 
@@ -144,6 +146,7 @@ def _without_evals(agents: Sequence[str], choices: AgentChoices, suite: Suite) -
     """The agents that no eval file tests, not one with an error either."""
     tested = {choice.source for choice in choices.by_file.values()}
     broken = [problem.file for problem in suite.errors if problem.file is not None and suite.file_count]
+    # A file with an error has no agent yet, and its agent is not without evals.
     if broken:
         tested |= {agent for agent in agents if agents[1:] == [] or any(f.startswith(f"{agent}/") for f in broken)}
     return [agent for agent in agents if agent not in tested]
@@ -207,6 +210,7 @@ def _config(root: Path, suite: Suite, needed: bool) -> Iterator[Step]:
     if nearest is None or nearest.source is not None:
         if nearest is not None and nearest.source not in configs:
             yield Step(status="kept", what=str(nearest.source), note="criteria")
+    # Not beside one with almost the right name: that one is meant, and two would hide which applies.
     elif needed and not misnamed:
         note = (
             "tool_trajectory_avg_score 1.0, IN_ORDER: the agent makes the expected calls in this order, and may make "
@@ -230,6 +234,7 @@ def _ignored(root: Path) -> Iterator[Step]:
     if not missing:
         yield Step(status="kept", what=".gitignore", note="ignores what runs leave")
         return
+    # The file's own: mixed line ends make the whole file a change.
     newline = "\r\n" if text and "\r\n" in text else "\n"
     before = text or ""
     if before and not before.endswith("\n"):
@@ -252,6 +257,7 @@ def _mapping(root: Path, files: dict[str, str], agents: int) -> Iterator[Step]:
     if not missing:
         yield Step(status="kept", what=_SETTINGS, note="the agent of each eval file")
         return
+    # A second table of that name is no TOML; where the lines belong in the first one, its author knows.
     if text is not None and re.search(r"^\s*\[agents\]", text, re.MULTILINE):
         yield Step(status="to do", what=_SETTINGS, note=f"add to [agents]: {'; '.join(missing)}")
         return
@@ -281,9 +287,11 @@ def _workflow(root: Path, keys: Sequence[str], ci: str | None) -> tuple[list[Ste
             token = ", and GITLAB_TOKEN for the note on merge requests" if system == "gitlab" else ""
             note = f"add the job below; set {secrets} in the CI system{token}"
             return [Step(status="to do", what=file, note=note)], snippet
+    # `github.` is also that of GitHub Enterprise, e.g. `github.company.com`.
     if ci is None and not (top / ".github").is_dir() and "github." not in remotes:
         note = "no CI system was recognised: agent-eval init --ci github (or gitlab, jenkins, none)"
         return [Step(status="to do", what="CI", note=note)], ""
+    # GitHub reads workflows at the top of a repository only.
     if top != root:
         note = f"start `agent-eval init` in {top}, where the workflow belongs"
         return [Step(status="to do", what=".github/workflows/evals.yml", note=note)], ""
@@ -302,6 +310,7 @@ def _not_passed(root: Path, variables: Variables) -> Iterator[Step]:
     top = repository_of(root) or root
     jobs = [path for path in (_existing_workflow(top), top / _GITLAB, top / _JENKINS) if path is not None]
     ci = "\n".join(_read(path) or "" for path in jobs)
+    # What the CI file names, somebody has thought of.
     left = {name: places for name, places in variables.reads.items() if not re.search(rf"\b{name}\b", ci)}
     added = []
     if variables.login and _LOGIN not in ci:
@@ -314,6 +323,7 @@ def _not_passed(root: Path, variables: Variables) -> Iterator[Step]:
     for number, name in enumerate(others):
         status = "not passed to the agent"
         try:
+            # Some are never passed on (the gate's own token): the error says so, and the option must not name them.
             allow_list(f"+{name}")
             added.append(name)
         except ValueError as error:
@@ -341,9 +351,11 @@ def _existing_workflow(top: Path) -> Path | None:
 
 def _main_branch(root: Path) -> str:
     """The branch that pull requests are merged into; `main` if it is unknown."""
+    # Only a clone has it: `git init` with a remote added later has not.
     branch = _git(["symbolic-ref", "--short", "refs/remotes/origin/HEAD"], root).strip().removeprefix("origin/")
     if not branch and _git(["symbolic-ref", "--short", "HEAD"], root).strip() == "master":
         return "master"  # A new repository that nobody has cloned yet.
+    # It becomes part of a YAML file.
     return branch if _BRANCH.fullmatch(branch) else "main"
 
 

@@ -215,14 +215,10 @@ _Read = tuple[list[Conversation], list[Problem]]
 
 
 def _from_sessions(values: _Values, scopes: Sequence[str]) -> _Read:
-    def read() -> Iterator[StoredSession | Problem]:
-        for value, place in values:
-            try:
-                yield session_of(value, place)
-            except UnusableConversation as error:
-                yield _skipped(error)
-
-    return _from_stored(read(), scopes)
+    result: _Read = [], []
+    for value, place in values:
+        _add(result, lambda value=value, place=place: conversation_of(session_of(value, place), scopes))
+    return result
 
 
 def _from_stored(stored: Iterable[StoredSession | Problem], scopes: Sequence[str]) -> _Read:

@@ -80,22 +80,17 @@ class MetricSpec:
             raise ValueError(f"the metric {self.name!r} must {'not ' if self.options else ''}declare options")
 
 
+_PLAIN, _JUDGE = Family.DETERMINISTIC, Family.JUDGE
 METRICS: dict[str, MetricSpec] = {
     spec.name: spec
     for spec in (
         MetricSpec(
-            "tool_trajectory_avg_score",
-            Family.DETERMINISTIC,
-            ToolTrajectoryCriterion,
-            needs_reference=True,
-            needs_tool_calls=True,
+            "tool_trajectory_avg_score", _PLAIN, ToolTrajectoryCriterion, needs_reference=True, needs_tool_calls=True
         ),
-        MetricSpec(
-            "response_match_score", Family.DETERMINISTIC, BaseCriterion, needs_reference=True, needs_final_response=True
-        ),
+        MetricSpec("response_match_score", _PLAIN, BaseCriterion, needs_reference=True, needs_final_response=True),
         MetricSpec(
             "trajectory_precision",
-            Family.DETERMINISTIC,
+            _PLAIN,
             TrajectoryShareCriterion,
             needs_reference=True,
             source="vertex",
@@ -103,26 +98,20 @@ METRICS: dict[str, MetricSpec] = {
         ),
         MetricSpec(
             "trajectory_recall",
-            Family.DETERMINISTIC,
+            _PLAIN,
             TrajectoryShareCriterion,
             needs_reference=True,
             source="vertex",
             needs_tool_calls=True,
         ),
         MetricSpec(
-            "trajectory_single_tool_use",
-            Family.DETERMINISTIC,
-            SingleToolUseCriterion,
-            source="vertex",
-            needs_tool_calls=True,
+            "trajectory_single_tool_use", _PLAIN, SingleToolUseCriterion, source="vertex", needs_tool_calls=True
         ),
-        MetricSpec("tool_rules", Family.DETERMINISTIC, ToolRulesCriterion, source="agent-eval", needs_tool_calls=True),
-        MetricSpec(
-            "final_session_state", Family.DETERMINISTIC, FinalStateCriterion, source="agent-eval", needs_state=True
-        ),
+        MetricSpec("tool_rules", _PLAIN, ToolRulesCriterion, source="agent-eval", needs_tool_calls=True),
+        MetricSpec("final_session_state", _PLAIN, FinalStateCriterion, source="agent-eval", needs_state=True),
         MetricSpec(
             "tool_trajectory_partial",
-            Family.DETERMINISTIC,
+            _PLAIN,
             PartialTrajectoryCriterion,
             needs_reference=True,
             source="agent-eval",
@@ -130,7 +119,7 @@ METRICS: dict[str, MetricSpec] = {
         ),
         MetricSpec(
             "response_similarity",
-            Family.DETERMINISTIC,
+            _PLAIN,
             ResponseSimilarityCriterion,
             needs_reference=True,
             needs_final_response=True,
@@ -138,7 +127,7 @@ METRICS: dict[str, MetricSpec] = {
         ),
         MetricSpec(
             "response_facts",
-            Family.DETERMINISTIC,
+            _PLAIN,
             ResponseFactsCriterion,
             needs_reference=True,
             needs_final_response=True,
@@ -146,7 +135,7 @@ METRICS: dict[str, MetricSpec] = {
         ),
         MetricSpec(
             "intermediate_response_similarity",
-            Family.DETERMINISTIC,
+            _PLAIN,
             ResponseSimilarityCriterion,
             needs_reference=True,
             source="agent-eval",
@@ -154,47 +143,39 @@ METRICS: dict[str, MetricSpec] = {
         ),
         # 1 to 5 is the scale of Vertex AI's coherence: a threshold of 0.8 would let every answer pass.
         MetricSpec(
-            "response_evaluation_score", Family.JUDGE, ServiceBackedCriterion, low=1.0, high=5.0, needs_reference=True
+            "response_evaluation_score", _JUDGE, ServiceBackedCriterion, low=1.0, high=5.0, needs_reference=True
         ),
-        MetricSpec("safety_v1", Family.JUDGE, ServiceBackedCriterion),
+        MetricSpec("safety_v1", _JUDGE, ServiceBackedCriterion),
         MetricSpec(
-            "final_response_match_v2",
-            Family.JUDGE,
-            LlmAsAJudgeCriterion,
-            needs_reference=True,
-            needs_final_response=True,
+            "final_response_match_v2", _JUDGE, LlmAsAJudgeCriterion, needs_reference=True, needs_final_response=True
         ),
         MetricSpec(
             "rubric_based_final_response_quality_v1",
-            Family.JUDGE,
+            _JUDGE,
             RubricsBasedCriterion,
             rubric_type="FINAL_RESPONSE_QUALITY",
         ),
         MetricSpec(
             "rubric_based_tool_use_quality_v1",
-            Family.JUDGE,
+            _JUDGE,
             RubricsBasedCriterion,
             rubric_type="TOOL_USE_QUALITY",
             needs_tool_calls=True,
         ),
         MetricSpec(
             "rubric_based_multi_turn_trajectory_quality_v1",
-            Family.JUDGE,
+            _JUDGE,
             RubricsBasedCriterion,
             rubric_type="TRAJECTORY_QUALITY",
             needs_tool_calls=True,
         ),
-        MetricSpec("hallucinations_v1", Family.JUDGE, HallucinationsCriterion, needs_tool_calls=True),
-        MetricSpec(
-            "per_turn_user_simulator_quality_v1", Family.JUDGE, LlmBackedUserSimulatorCriterion, needs_scenario=True
-        ),
-        MetricSpec("multi_turn_task_success_v1", Family.JUDGE, ServiceBackedCriterion),
-        MetricSpec("multi_turn_trajectory_quality_v1", Family.JUDGE, ServiceBackedCriterion, needs_tool_calls=True),
-        MetricSpec("multi_turn_tool_use_quality_v1", Family.JUDGE, ServiceBackedCriterion, needs_tool_calls=True),
+        MetricSpec("hallucinations_v1", _JUDGE, HallucinationsCriterion, needs_tool_calls=True),
+        MetricSpec("per_turn_user_simulator_quality_v1", _JUDGE, LlmBackedUserSimulatorCriterion, needs_scenario=True),
+        MetricSpec("multi_turn_task_success_v1", _JUDGE, ServiceBackedCriterion),
+        MetricSpec("multi_turn_trajectory_quality_v1", _JUDGE, ServiceBackedCriterion, needs_tool_calls=True),
+        MetricSpec("multi_turn_tool_use_quality_v1", _JUDGE, ServiceBackedCriterion, needs_tool_calls=True),
         # The repository's prompt decides the scale, so that no threshold is out of range.
-        MetricSpec(
-            "judge_prompt", Family.JUDGE, JudgePromptCriterion, low=-math.inf, high=math.inf, source="agent-eval"
-        ),
+        MetricSpec("judge_prompt", _JUDGE, JudgePromptCriterion, low=-math.inf, high=math.inf, source="agent-eval"),
         # google-adk's efficiency metrics: they measure, and a threshold for them is an error of the config.
         MetricSpec("tool_call_count_v1", Family.INFORMATIONAL, high=math.inf, needs_tool_calls=True),
         MetricSpec("inference_call_count_v1", Family.INFORMATIONAL, high=math.inf, needs_tool_calls=True),

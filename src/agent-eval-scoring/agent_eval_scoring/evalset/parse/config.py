@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.patterns import PathPatterns
@@ -238,7 +239,11 @@ class ConfigFinder:
             self.problems += filter(None, others.values())
             configs = [path for path in found if path not in excluded and others[path] is None]
             if len(configs) > 1:
-                self._warn_of_two(configs)
+                message = f"`{configs[1].name}` is ignored: `{configs[0].name}` in the same directory has precedence."
+                file, hint = name_of(configs[1], self.root), "Keep one of them."
+                self.problems.append(
+                    Problem(severity=Severity.WARNING, code="two-configs", message=message, hint=hint, file=file)
+                )
             if not found:
                 self.problems += _misnamed(directory, self.root)
             elif configs:
@@ -248,17 +253,6 @@ class ConfigFinder:
             above = self._find(directory.parent, filtered) if inside and not configs else None
             self._nearest[directory, filtered] = configs[0] if configs else above
         return self._nearest[directory, filtered]
-
-    def _warn_of_two(self, configs: list[Path]) -> None:
-        self.problems.append(
-            Problem(
-                severity=Severity.WARNING,
-                code="two-configs",
-                message=f"`{configs[1].name}` is ignored: `{configs[0].name}` in the same directory has precedence.",
-                hint="Keep one of them.",
-                file=name_of(configs[1], self.root),
-            )
-        )
 
     def _not_applied(self, config: Path) -> Iterator[Problem]:
         """A notice for configs beside one, as people have them for `adk eval --config_file_path`."""
@@ -355,24 +349,17 @@ def _ignored_live_mode(document: Document) -> Iterator[Problem]:
 
 def _unknown_keys(document: Document) -> Iterator[Problem]:
     """Warnings for unknown keys, which are ignored."""
-    if "criteria" in document.value or not ("eval_cases" in document.value or METRICS.keys() & document.value.keys()):
-        # Else `no-criteria` says what all of them are.
-        yield from _unknown_keys_in(document, (), keys_of(ConfigFile), "a config file")
+    known = METRICS.keys() | {"eval_cases"}
+    # Without criteria, but with metrics or cases beside them, `no-criteria` says what all keys are.
+    is_config = "criteria" in document.value or known.isdisjoint(document.value)
+    objects: list[tuple[JsonPath, Any, type[BaseModel], str]]
+    objects = [((), document.value, ConfigFile, "a config file")] if is_config else []
     for key in spellings(["user_simulator_config"]):
-        if isinstance(document.value.get(key), dict):
-            yield from _unknown_keys_in(
-                document, (key,), keys_of(LlmAudioUserSimulatorConfig), "a user simulator's config"
-            )
-
-
-def _unknown_keys_in(document: Document, path: JsonPath, keys: list[str], owner: str) -> Iterator[Problem]:
-    value = document.value[path[0]] if path else document.value
-    for key in value:
-        if key not in spellings(keys) and not key.startswith(("$", "_", "//")):  # Comments, as people write them.
-            yield document.warning(
-                "unknown-config-key",
-                f"`{key}` is not a key of {owner} and is ignored.",
-                path=(*path, key),
-                key=True,
-                hint=(None if path else hint_for_key(key)) or did_you_mean(key, keys),
-            )
+        objects.append(((key,), document.value.get(key), LlmAudioUserSimulatorConfig, "a user simulator's config"))
+    for path, value, model, owner in objects:
+        keys = keys_of(model)
+        for key in value if isinstance(value, dict) else ():
+            if key not in spellings(keys) and not key.startswith(("$", "_", "//")):  # Comments, as people write them.
+                message = f"`{key}` is not a key of {owner} and is ignored."
+                hint = (None if path else hint_for_key(key)) or did_you_mean(key, keys)
+                yield document.warning("unknown-config-key", message, path=(*path, key), key=True, hint=hint)

@@ -105,11 +105,8 @@ def read_criteria(document: Document, skip: Collection[str] = ()) -> tuple[list[
 
 
 def _custom_names(config: dict[str, Any]) -> set[str]:
-    names: set[str] = set()
-    for key in ("custom_metrics", "customMetrics"):
-        value = config.get(key)
-        names |= set(value) if isinstance(value, dict) else set()
-    return names
+    values = (config.get(key) for key in ("custom_metrics", "customMetrics"))
+    return {name for value in values if isinstance(value, dict) for name in value}
 
 
 def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[str]) -> Problem | None:
