@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import accumulate, groupby, zip_longest
+from itertools import accumulate, groupby, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from simulated_pulls import MIXES, Cell, Floats, World, play
 
-from agent_eval.gate.history import KEEP
+from agent_eval.gate.history import KEEP, KEEP_ROWS
 from agent_eval_results.data.exact_tests import wilson
-from agent_eval_results.data.history import CaseHistory, HistoryRecord, HistoryReport
+from agent_eval_results.data.history import CaseHistory, HistoryRecord, HistoryReport, TrendRow
 from agent_eval_results.data.trend import drift
 
 DOCS = Path(__file__).with_name("RESULTS.md")
@@ -281,10 +281,11 @@ class Count:
     hits: int
     inconclusive: int = 0
     paid: float = 0.0
-    """Sum over the trials."""
+    """Sum over the trials. In the table of drift: points that were lost when it was said, of those where it was."""
     rounds: tuple[int, ...] = ()
     """Trials by how often the gate waited for extra runs."""
     others: tuple[int, ...] = ()
+    """What other rules would have failed. In the table of drift: how often a notice began."""
 
     def __add__(self, other: Count) -> Count:
         return Count(
@@ -350,26 +351,41 @@ def drift_cells() -> Iterator[DriftCell]:
     """The rows, in order."""
     for num_runs in (1, 2, 3):
         yield DriftCell(name="nothing changes in 20 merges", num_runs=num_runs)
+    yield DriftCell(name="nothing changes in 150 merges", num_runs=1, merges=150, trials=60)
     for num_runs in (1, 2, 3):
         yield DriftCell(name="each of 10 merges takes 3 points", num_runs=num_runs, drop=0.03, merges=10, trials=25)
-    # 6 points are lost by then.
-    yield DriftCell(name="each of 30 merges takes .2 points", num_runs=1, drop=0.002, merges=30, trials=100)
-    yield DriftCell(name="each of 60 merges takes .1 points", num_runs=1, drop=0.001, merges=60, trials=100)
+    yield DriftCell(name="each of 60 merges takes .2 points", num_runs=1, drop=0.002, merges=60, trials=60)
+    yield DriftCell(name="each of 100 merges takes .1 points", num_runs=1, drop=0.001, merges=100, trials=60)
 
 
 def drift_chunk(cell: DriftCell, first: int, count: int, seed: int = SEED) -> Count:
-    """In how many repositories the base is said to get worse at least once."""
-    return Count(trials=count, hits=sum(_is_said(cell, seed, trial) for trial in range(first, first + count)))
+    """In how many repositories the base is said to get worse at least once, by when, and how often that began."""
+    said = [_is_said(cell, seed, trial) for trial in range(first, first + count)]
+    lost = [100 * cell.drop * (merges.index(True) + 1) for merges in said if any(merges)]
+    began = sum(now and not before for merges in said for before, now in pairwise((False, *merges)))
+    return Count(trials=count, hits=len(lost), paid=sum(lost), others=(began,))
 
 
-def _is_said(cell: DriftCell, seed: int, trial: int) -> bool:
+def _is_said(cell: DriftCell, seed: int, trial: int) -> list[bool]:
+    """After each merge; where the base gets worse, until it is said."""
     rng = np.random.default_rng([seed, *cell.name.encode(), trial])
     values, shares = zip(*MIXES["mixed"], strict=True)
     rates = rng.choice(values, size=30, p=shares)
     drops = cell.drop * np.maximum(np.arange(KEEP + cell.merges) - KEEP + 1, 0)
     now = np.maximum(rates[:, None] - drops, 0.0)
     passed = np.asarray(rng.random((cell.num_runs, *now.shape)) < now, dtype=np.float64)
-    return any(drift(_history(passed[:, :, merge : merge + KEEP])).worse for merge in range(1, cell.merges + 1))
+    rows = [
+        TrendRow(recorded_at=float(record), scoring_version=1, cases=len(rates), passed=int(cases), suite="30")
+        for record, cases in enumerate(passed.all(axis=0).sum(axis=0))
+    ]
+    said: list[bool] = []
+    for merge in range(1, cell.merges + 1):
+        trend = rows[max(merge + KEEP - KEEP_ROWS, 0) : merge + KEEP]
+        found = drift(_history(passed[:, :, merge : merge + KEEP]).model_copy(update={"trend": trend}))
+        said.append(found.worse or found.erosion is not None)
+        if said[-1] and cell.drop:
+            break
+    return said
 
 
 def _history(passed: Floats) -> HistoryReport:
@@ -502,10 +518,20 @@ def table_of_cells(counts: Mapping[str, Count]) -> str:
 
 def table_of_drift(counts: Mapping[str, Count]) -> str:
     """How often the base is said to get worse."""
-    lines = ["| what happens | `num-runs` | said (95% limits) | repositories |", "|---|---|---|---|"]
+    names = (
+        "what happens",
+        "`num-runs`",
+        "said (95% limits)",
+        "in 1,000 merges",
+        "points lost by then",
+        "repositories",
+    )
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for cell in drift_cells():
         count = counts[key_of(cell)]
-        columns = (cell.name, str(cell.num_runs), share(count.hits, count.trials), f"{count.trials:,}")
+        began = "" if cell.drop else f"{1000 * count.others[0] / (count.trials * cell.merges):.1f}"
+        lost = f"{count.paid / count.hits:.1f}" if cell.drop and count.hits else ""
+        columns = (cell.name, str(cell.num_runs), share(count.hits, count.trials), began, lost, f"{count.trials:,}")
         lines.append(f"| {' | '.join(columns)} |")
     return "\n".join(lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shutil
 from pathlib import Path
@@ -15,6 +16,7 @@ from fake_github import FakeGitHub, Fault, secondary_limit
 from gate_runs import Done, Repository, anywhere, eval_set
 from golden_files import check
 from pull_requests import BOT, Lab
+from runner_log import outputs_in
 
 from agent_eval_results import BASE_RECORDINGS, BASELINE_RECORDINGS, Recording, StoredCase, StoredLines
 from agent_eval_scoring.core.content import text_of
@@ -79,6 +81,29 @@ def _both_sides_are_stored(done: Done) -> None:
         case.case_id: case.eval_id == "door" for case in report.cases
     }
     assert {case.outcomes for case in history.cases} == {"1"}
+
+
+@pytest.mark.slow
+def test_a_base_branch_that_got_worse_little_by_little__is_said_on_main_and_on_pull_requests(lab: Lab) -> None:
+    done = lab.base_run(upload=False)
+    results = json.loads((done.output / "results.json").read_text("utf-8"))
+    [row] = results["history"]["trend"]
+    earlier = [row | {"run_id": day, "recorded_at": day, "passed": 5 - (day > 18)} for day in range(1, 31)]
+    results["history"]["trend"] = [*earlier, row]
+    (done.output / "results.json").write_text(json.dumps(results), "utf-8")
+    lab.github.state.upload(lab.runs[-1], done.output)
+    lab.commit({"door": 0.0})
+
+    on_main = lab.base_run(code=1)
+    pull_request = lab.pull_request(7, {"door": 0.0}, files={"README.md": "w"}, code=0)
+
+    for run, done in zip(lab.runs[-2:], (on_main, pull_request), strict=True):
+        assert any(
+            notice.startswith("The base branch got worse: 100.0% of its cases passed from")
+            for notice in done.report.notices
+        )
+        output = (lab.repository.root.parent / f"job-{run.id}" / "output").read_text("utf-8")
+        assert dict(outputs_in(output))["base-worse"] == "true"
 
 
 @pytest.mark.slow

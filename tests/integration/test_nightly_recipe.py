@@ -24,8 +24,12 @@ if arguments[:2] == ["issue", "list"]:
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is missing; GitHub's runners have it")
 def test_nightly_recipe__one_issue_is_opened_and_then_commented_on(tmp_path: Path) -> None:
-    [text] = [text for text in blocks(page("recipes.md"), "yaml") if text.startswith("jobs:\n  issue:\n")]
-    [step] = YAML(typ="safe").load(text)["jobs"]["issue"]["steps"]
+    [text] = [text for text in blocks(page("recipes.md"), "yaml") if "\n  issue:\n" in text]
+    jobs = YAML(typ="safe").load(text)["jobs"]
+    [step] = jobs["issue"]["steps"]
+    [output] = jobs["evals"]["outputs"]
+    assert f"needs.evals.outputs.{output})" in jobs["issue"]["if"]
+    assert jobs["evals"]["outputs"][output] == "${{ steps.gate.outputs.base-worse }}"
     (tmp_path / "gh").write_text(f"#!{sys.executable}{GH}", "utf-8")
     (tmp_path / "gh").chmod(0o755)
     for issues in ([], [{"number": 12}]):
@@ -34,6 +38,6 @@ def test_nightly_recipe__one_issue_is_opened_and_then_commented_on(tmp_path: Pat
     writes = [line for line in (tmp_path / "asked").read_text("utf-8").splitlines() if " list " not in line]
     assert writes == [
         "label create nightly-evals --force",
-        "issue create --label nightly-evals --title The nightly evals fail --body https://github.example/run",
+        "issue create --label nightly-evals --title The nightly evals fail or got worse --body https://github.example/run",
         "issue comment 12 --body https://github.example/run",
     ]

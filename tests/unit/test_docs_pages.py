@@ -529,11 +529,14 @@ def test_statistics_docs__the_numbers_in_the_text_are_those_measured() -> None:
     thin = [gate[f"{depth}, base can't be run: nothing changed"] for depth in ("1 stored run", "3 stored runs")]
     one, three = (f"{count.inconclusive / count.trials:.0%}" for count in thin)
     assert f"in {one} of the pull requests that change nothing with one stored run, in {three} with three" in WORDS
-    assert "in about 1 of 12 repositories" in WORDS
-    for num_runs in (1, 2, 3):
-        count = MEASURED["drift"][f"nothing changes in 20 merges, num-runs {num_runs}"]
-        low, high = wilson(count.hits, count.trials)
-        assert low <= 1 / 12 <= high
+    unchanged = MEASURED["drift"]["nothing changes in 150 merges, num-runs 1"]
+    assert (
+        f"By chance alone, {1000 * unchanged.others[0] / (unchanged.trials * 150):.1f} of 1,000 merges report" in WORDS
+    )
+    names = ("each of 100 merges takes .1 points", "each of 60 merges takes .2 points")
+    tenth, fifth = (MEASURED["drift"][f"{name}, num-runs 1"] for name in names)
+    assert (tenth.hits, fifth.hits) == (tenth.trials, fifth.trials)
+    assert f"after {tenth.paid / tenth.hits:.1f} and {fifth.paid / fifth.hits:.1f} points on average" in WORDS
 
 
 def test_statistics_docs__rows_without_a_change_that_fail_too_often_are_listed() -> None:

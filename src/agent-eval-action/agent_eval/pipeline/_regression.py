@@ -429,15 +429,13 @@ async def compare_with_base(
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.history import excerpt, extend, within
     from agent_eval.gate.regression import comparable_cases, with_replayed
-    from agent_eval_results.data.trend import drift
     from agent_eval_results.outcome import Lookups
-    from agent_eval_results.report.phrases import drift_notices
 
     settings, ci = checkout.settings, checkout.context.ci
     # What is recorded on the base branch is measured, not compared: the next pull requests are held to it.
     if ci.activity.kind == "record":
         report.history = extend(base.history if base is not None else None, report, settings.history)
-        report.notices += drift_notices(drift(report.history))
+        _note_drift(report, report.history)
         return None
     if isinstance(baseline, Found) and base is not None:
         # Whether both can be compared is only known with the head's cases.
@@ -447,7 +445,7 @@ async def compare_with_base(
         return None
     report.comparison = compare(report, base.report, base.pairing, base.history)
     history = within(base.history, report.selection)
-    report.notices += drift_notices(drift(history))
+    _note_drift(report, history)
     is_recorded = not repeatable or settings.replay == "all"
     confirmation = Confirmation(
         checkout=checkout,
@@ -480,6 +478,16 @@ async def compare_with_base(
         agents=report.agents_by_file,
         facts=facts,
     )
+
+
+def _note_drift(report: RunReport, history: HistoryReport) -> None:
+    """Says where the base branch got worse over its last runs. It never blocks: no pull request is the cause."""
+    from agent_eval_results.data.trend import drift
+    from agent_eval_results.report.phrases import drift_notices
+
+    notices = drift_notices(drift(history))
+    report.base_worse = bool(notices)
+    report.notices += notices
 
 
 def store_baseline_recordings(report: RunReport, base: Base | None, output: Path) -> None:

@@ -467,6 +467,8 @@ class RunReport(_ComputingReport):
     """Sentences for the top of every report, e.g. about a quarantined case that is broken now."""
     notices: list[str] = Field(default_factory=list)
     """Other information for the reader, e.g. that recordings were reused."""
+    base_worse: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Whether a notice says that the base branch, or a case there, got worse over its last runs."""
     pass_rates: list[PassRates] = Field(default_factory=list)
     """For k from 1 to `num_runs`; empty if every case runs once."""
     history: HistoryReport | None = None

@@ -1,7 +1,8 @@
 """The base branch's trend: drift, flaky cases, the totals of each run. Pure.
 
 A pull request is compared with the current base branch. If the base gets slightly worse with every merge, no comparison
-detects it. This module therefore compares the newer half of the history with the older half.
+detects it. This module therefore compares the newest rows of the trend with the first ones, and where there are too few
+of them the newer half of the history with the older half.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
+from statistics import fmean
 
 from agent_eval_results import (
     BROKE,
@@ -28,13 +30,20 @@ from agent_eval_results import (
 from agent_eval_results.data.exact_tests import exact_p, wilson
 from agent_eval_results.data.stored_runs import PassRules, outcome_of, rescored, scores_by_run, stored_runs
 
-ALPHA = 0.01
-"""Significance level of each test. There is one after every merge, on nearly the same records. At this level about one
-of twelve repositories without any change gets a false alarm within 20 merges; at 0.05 it was more than a third."""
+ALPHA = 0.002
+"""Significance level of the test of halves. There is one after every merge, on nearly the same records: without any
+change the base is said to get worse about once in 2,500 merges (at 0.01 once in 400)."""
 CASE_ALPHA = 0.01
 """Significance level of the test of a single case."""
 _BROKE = 0.001
 """The same for the newest runs of a case if all of them failed: three of 20 are enough if the others passed."""
+_PINNED = 20
+"""How many rows of the trend are at least compared with: the first half of those of the same cases."""
+_NEWEST = ((4, 4.2), (10, 3.5))
+"""How many of the newest rows are compared with them, and from how many standard errors of the difference on it is
+reported: few notice a step at once, more a slow decline. Without any change, together about once in 1,500 merges."""
+_RENEWED = 20
+"""How many records in a row report a lower level before it is what later ones are compared with."""
 _SPLITS = 1000
 """With more ways to split the records than this, this many are sampled."""
 
@@ -79,19 +88,34 @@ class CaseDrift:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Erosion:
+    """The newest records of the base branch are worse than the first ones of the same cases."""
+
+    before: float
+    now: float
+    """Share of cases that passed, mean over the records, 0 to 1."""
+    first: HistoryRecord
+    """The oldest record that is compared with."""
+    records: int
+    """How many of the newest records `now` is about."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Drift:
-    """The newer half of the history compared with the older half."""
+    """The newer half of the history compared with the older half, or the newest rows of the trend with the first."""
 
     older: float | None
     newer: float | None
-    """Pass rates, mean over the cases with runs in both halves, 0 to 1; None if there are none."""
+    """Pass rates, mean over the cases with runs in both halves, 0 to 1; None without any, or if the trend decides."""
     p_value: float | None
     """One-sided p-value of the drop if the records are exchangeable. Permuting whole records accounts for days
-    that are bad for all cases. None with fewer than 9 records: no order of them is significant at ALPHA."""
+    that are bad for all cases. None with fewer than 12 records, since no order of them is significant at ALPHA, and if
+    the trend decides."""
     since: HistoryRecord | None
     """The first record of the newer half."""
     cases: tuple[CaseDrift, ...]
     """Cases whose newest runs all failed, or with a p-value of at most CASE_ALPHA, the smallest first."""
+    erosion: Erosion | None = None
 
     @property
     def worse(self) -> bool:
@@ -138,14 +162,63 @@ def drift(history: HistoryReport, *, seed: int = 0) -> Drift:
                 since = history.records[start]
                 named.append(CaseDrift(case_id=case_id, older=older, newer=newer, p_value=p_value, since=since))
                 break
-    rates, suite_p = _suite(list(cases.values()), count, half, seed)
+    decides, erosion = _erosion(history.trend)
+    rates, suite_p = (None, None) if decides else _suite(list(cases.values()), count, half, seed)
     return Drift(
         older=rates[0] if rates else None,
         newer=rates[1] if rates else None,
         p_value=suite_p,
         since=history.records[half] if rates else None,
         cases=tuple(sorted(named, key=lambda case: (case.p_value, case.case_id))),
+        erosion=erosion,
     )
+
+
+def _erosion(trend: Sequence[TrendRow]) -> tuple[bool, Erosion | None]:
+    """Compares the newest rows with the first ones of the same cases, by the difference of means in standard errors.
+
+    A lower level that nobody repairs is reported for _RENEWED records; then those are what is compared with, as after a
+    rise, which would hide what is lost later.
+
+    Returns:
+        Whether there are enough rows, and what was lost.
+    """
+    newest = trend[-1] if trend else None
+    rows = [row for row in trend if newest and _measures(row) == _measures(newest) and row.unknown * 10 < row.cases]
+    rates = [row.passed / (row.cases - row.unknown) for row in rows]
+    first = lower = 0  # The first row that is compared with; for how many rows the level has been lower.
+    found = None
+    for end in range(_PINNED + _NEWEST[0][0], len(rows) + 1):
+        found, higher = None, 0
+        for count, limit in _NEWEST:
+            if end - first < _PINNED + count:
+                continue
+            before, now = rates[first : first + max(_PINNED, (end - first) // 2)], rates[end - count : end]
+            fallen = _standard_errors(before, now, rows[-1].cases)
+            if fallen > limit:
+                found = Erosion(before=fmean(before), now=fmean(now), first=rows[first], records=count)
+            higher = count if fallen < -limit else higher
+        lower = lower + 1 if found else 0
+        if higher:
+            first = end - higher
+        elif lower == _RENEWED:
+            first, lower, found = end - _RENEWED, 0, None
+    return len(rows) >= _PINNED + _NEWEST[0][0], found
+
+
+def _standard_errors(before: Sequence[float], now: Sequence[float], cases: int) -> float:
+    """How many standard errors the mean has fallen."""
+    means = fmean(before), fmean(now)
+    squares = sum((rate - mean) ** 2 for rates, mean in zip((before, now), means, strict=True) for rate in rates)
+    spread = squares / (len(before) + len(now) - 2)
+    # Suites that always pass have no spread: half a case is less than any of them can show.
+    error = math.sqrt(max(spread, (0.5 / cases) ** 2) * (1 / len(before) + 1 / len(now)))
+    return (means[0] - means[1]) / error
+
+
+def _measures(row: TrendRow) -> tuple[object, ...]:
+    """What rows must share to be compared: the cases, and who scored them. A new google-adk may well cost something."""
+    return row.suite, row.scoring_version, row.judges
 
 
 def _by_record(case: CaseHistory, count: int) -> list[tuple[int, int]]:

@@ -246,7 +246,13 @@ def drift_notices(trend: Drift) -> list[str]:
         where = _named(trend.since)
         notices.append(
             f"The base branch got worse: {trend.older:.1%} of its runs passed before {where}, {trend.newer:.1%} since. "
-            "Chance alone says so within 20 merges in about 1 of 12 repositories"
+            "Chance alone says so in about 1 of 2,500 merges"
+        )
+    elif trend.erosion is not None:
+        lost, since = trend.erosion, _named(trend.erosion.first)
+        notices.append(
+            f"The base branch got worse: {lost.before:.1%} of its cases passed from {since} on, {lost.now:.1%} in the "
+            f"newest {lost.records} records. Chance alone says so in about 1 of 1,500 merges"
         )
     if trend.cases:
         names = [

@@ -26,6 +26,7 @@ OUTPUTS: Mapping[str, str] = {
     "fixed": "Number of cases that pass and did not pass on the base branch; empty without a comparison.",
     "changed-answers": "Number of cases that answer or act otherwise than on the base branch; empty without a "
     "comparison.",
+    "base-worse": "true if the base branch, or a case there, got worse over its last runs; else empty.",
     "metrics": "Mean score of each metric, here and on the base branch, and the difference, as JSON: "
     '{"NAME": {"score": 0.9, "base": 1.0, "delta": -0.1}}.',
     "baseline": "found, none-yet, fetch-failed or incompatible; empty if there is nothing to compare with.",
@@ -71,6 +72,7 @@ def output_values(report: RunReport, paths: Mapping[str, str]) -> dict[str, str]
         "regressions": _regressions(report),
         "fixed": _count(report, "fixed"),
         "changed-answers": "" if report.comparison is None else str(len(report.comparison.changed_answers)),
+        "base-worse": "true" if report.base_worse else "",
         "metrics": _metrics(report),
         "baseline": report.baseline.status if report.baseline is not None else "",
         "baseline-sha": (report.baseline.commit if report.baseline is not None else None) or "",

@@ -1,0 +1,100 @@
+"""What the base branch loses a little with each merge: the newest rows of its trend beside the first ones."""
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+
+from agent_eval_results import HistoryReport, TrendRow
+from agent_eval_results.data.trend import Erosion, drift
+from agent_eval_results.report.phrases import drift_notices
+
+CASES = 30
+PINNED, NEWEST = 20, 10
+
+
+def row(day: int, passed: int, **facts: object) -> TrendRow:
+    return TrendRow.model_validate(
+        {"commit": f"{day:08x}", "recorded_at": day, "scoring_version": 1, "cases": CASES, "passed": passed}
+        | {"failed": CASES - passed, "suite": "s"}
+        | facts
+    )
+
+
+def erosion(rows: Sequence[TrendRow]) -> Erosion | None:
+    return drift(HistoryReport(scoring_version=1, keep=20, trend=list(rows))).erosion
+
+
+def levels(*parts: tuple[int, int]) -> list[TrendRow]:
+    """Rows: how many days a number of cases passed, one more or less now and then."""
+    numbers = [passed + (0, 1, 0, -1)[day % 4] for days, passed in parts for day in range(days)]
+    return [row(day, passed) for day, passed in enumerate(numbers)]
+
+
+def drawn(seed: int, merges: int, drop: float) -> list[TrendRow]:
+    draw = random.Random(seed)
+    rates = draw.choices((1.0, 0.95, 0.8, 0.5), (12, 4, 3, 1), k=CASES)
+    lost = [max(day - PINNED + 1, 0) * drop for day in range(PINNED + merges)]
+    return [row(day, sum(draw.random() < rate - lost[day] for rate in rates)) for day in range(len(lost))]
+
+
+@pytest.mark.parametrize(("drop", "points"), [(0.002, 6.3), (0.001, 5.0)])
+def test_erosion__is_said_before_much_is_lost(drop: float, points: float) -> None:
+    lost = []
+    for seed in range(20):
+        rows = drawn(seed, 100, drop)
+        merge = next(merge for merge in range(1, 101) if erosion(rows[: PINNED + merge]))
+        lost.append(merge * drop * 100)
+    assert sum(lost) / len(lost) < points
+
+
+def test_erosion__an_unchanging_base_is_rarely_called_worse() -> None:
+    began = 0
+    for seed in range(30):
+        rows = drawn(seed, 60, 0.0)
+        said = [erosion(rows[:end]) is not None for end in range(PINNED + NEWEST, len(rows) + 1)]
+        began += said[0] + sum(now and not before for before, now in pairwise(said))
+    assert began <= 4  # Of 1,500 merges: one is expected.
+
+
+def test_erosion__what_is_said() -> None:
+    history = HistoryReport(scoring_version=1, keep=20, trend=levels((PINNED, 28), (NEWEST, 25)))
+    assert drift_notices(drift(history)) == [
+        "The base branch got worse: 93.3% of its cases passed from 00000000 on, 83.7% in the newest 10 records. "
+        "Chance alone says so in about 1 of 1,500 merges"
+    ]
+
+
+def test_erosion__only_rows_of_the_same_cases_scored_alike_are_compared() -> None:
+    rows = levels((PINNED, 28), (4, 25))
+    assert erosion(rows)
+    for other in ({"suite": "t"}, {"judges": ["gemini"]}, {"scoring_version": 2}, {"unknown": 4}):
+        first = rows[0].model_copy(update=other)
+        assert erosion([first, *rows[1:]]) is None, other  # One row too few.
+    assert erosion([rows[0].model_copy(update={"adk": "2.14.0"}), *rows[1:]])
+    assert erosion([rows[0].model_copy(update={"unknown": 2}), *rows[1:]])
+    assert erosion([]) is None
+
+
+def test_erosion__a_level_that_nobody_repairs_is_said_for_twenty_records() -> None:
+    rows = levels((PINNED, 28), (60, 25))
+    said = [erosion(rows[:end]) is not None for end in range(1, len(rows) + 1)]
+    assert said.count(True) == 19
+    assert not any(said[-30:])
+    assert erosion([*rows, *levels((NEWEST, 21))])  # From there on it may get worse again.
+
+
+def test_erosion__what_is_lost_after_a_rise_is_noticed() -> None:
+    rows = levels((PINNED, 24), (40, 29), (NEWEST, 26))
+    found = erosion(rows)
+    assert found is not None
+    assert found.before > 0.95
+    assert found.now < 0.9
+
+
+def test_erosion__a_failure_of_a_suite_that_always_passes_is_none() -> None:
+    rows = [row(day, CASES) for day in range(PINNED + NEWEST)]
+    assert erosion(rows) is None
+    assert erosion([*rows[:-1], row(30, CASES - 2)]) is None
+    assert erosion([*rows[: -NEWEST // 2], *(row(30 + day, CASES - 1) for day in range(NEWEST // 2))]) is None
