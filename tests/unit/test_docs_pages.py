@@ -182,7 +182,16 @@ LIMITED = README.replace(MOVED, "").replace(
     "  evals:\n", "  evals:\n    permissions:\n      contents: read\n" + MOVED.replace("  ", "      ")
 )
 """README's workflow where a recipe adds a job: the permissions are those of its own job."""
-ADDED = [(page, LIMITED + text.removeprefix("jobs:\n")) for page, text in BLOCKS if text.startswith("jobs:\n")]
+[OUTPUT] = (text for _, text in BLOCKS if text.startswith("    outputs:\n"))
+"""What the recipe that opens an issue adds to the job of the evals."""
+GIVING = LIMITED.replace("  evals:\n", f"  evals:\n{OUTPUT.rstrip()}\n").replace(
+    "      - uses: org/agent-eval-action@v1\n", "      - uses: org/agent-eval-action@v1\n        id: gate\n"
+)
+ADDED = [
+    (page, (GIVING if "needs.evals.outputs" in text else LIMITED) + text.removeprefix("jobs:\n"))
+    for page, text in BLOCKS
+    if text.startswith("jobs:\n")
+]
 TRIGGERS, STEPS, JOB = blocks(
     section(page("recipes.md"), "## GitHub: tapes on pull requests, recorded again every week"), "yaml"
 )
@@ -611,7 +620,7 @@ def test_docs__the_numbers_in_the_text_are_the_codes() -> None:
         f"{NOTICE_DAYS} days before a quarantine ends",
     ):
         assert said in POLICY
-    assert (ALPHA, CASE_ALPHA) == (0.01, 0.01), "about 1 of 12 repositories in 20 merges; one case in a hundred"
+    assert (ALPHA, CASE_ALPHA) == (0.002, 0.01), "about 1 of 2,500 merges; one case in a hundred"
 
 
 # The examples of docs/verdict.md are correct.
