@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from agent_eval_scoring.simulation import CODES as SIMULATOR_CODES
 from agent_eval_scoring.simulation import SimulatorFailure, Stop, user_of
 
 if TYPE_CHECKING:
-    from agent_eval_results import CaseReport, CaseStatus
+    from agent_eval_results import CaseReport, CaseStatus, MetricReport
 
 _STOPPED = "stopped"
 _WAITING_PER_RUNNING = 4
@@ -96,6 +96,7 @@ class Execution:
     """Runs that came from the journal."""
 
     _parts: dict[str, list[CaseReport]] = field(default_factory=dict)
+    _metrics: dict[Hashable, MetricReport] = field(default_factory=dict)
     _failures: dict[str, AgentFailure] = field(default_factory=dict)
     _counts: dict[CaseStatus, int] = field(default_factory=dict)
     _halt: RunError | None = None
@@ -218,10 +219,14 @@ class Execution:
 
     async def _score(self, planned: PlannedCase, recording: Recording) -> CaseReport:
         from agent_eval.runner.scoring import report_run  # The agent starts without it.
+        from agent_eval_results import share_equal
 
         self.seen(planned.agent, recording)
         replies = None if self.tools is None else self.tools.replies(planned, recording.run)
-        return await report_run(planned, recording, self.agents[planned.agent].metrics, replies, self.plan.masker)
+        runner = self.agents[planned.agent].metrics
+        report = await report_run(planned, recording, runner, replies, self.plan.masker)
+        report.metrics = share_equal(report.metrics, self._metrics)
+        return report
 
     async def _note(self, planned: PlannedCase, part: CaseReport) -> None:
         self._parts.setdefault(planned.case_id, []).append(part)

@@ -159,8 +159,11 @@ def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> Metr
     version = score.details.get("version") if isinstance(unlabelled(criterion), CustomMetric) else None
     return MetricReport(
         name=criterion.name,
+        # As `merge` decides of a single run, which then need not make another one.
+        score=score.score,
         threshold=criterion.threshold,
         status=score.status,
+        reason=score.reason if score.lacks_result else None,
         judge=identity.judge if identity else None,
         fingerprint=versioned(fingerprint, version) if isinstance(version, str) else fingerprint,
         direction="lower" if identity is not None and identity.direction == "lower" else "higher",
