@@ -15,7 +15,7 @@ from export_samples import stored
 from golden_files import check
 from hypothesis import given
 from hypothesis import strategies as st
-from report_samples import SAMPLES
+from report_samples import SAMPLES, good, metric, wrong_room
 from source_samples import ANSWERED, ASKED, adk_result
 
 import agent_eval_results as results
@@ -24,7 +24,7 @@ from agent_eval_agents.protocol import AgentFailure, SessionRequest
 from agent_eval_agents.recorded import RecordedAgent, check_recording
 from agent_eval_results import FileReport
 from agent_eval_results.data.folder import give_to_owner
-from agent_eval_results.data.merging import WITHOUT_KEY, merge, status_of_run
+from agent_eval_results.data.merging import WITHOUT_KEY, merge, share_equal, status_of_run
 from agent_eval_results.data.report import CaseReport, MetricReport, Reason, RunReport, RunResult, RunScore
 from agent_eval_results.report.phrases import text
 from agent_eval_results.report.renderers.results_json import results_json
@@ -387,3 +387,27 @@ def test_a_folder_in_the_checkout_or_outside__is_the_owners_and_a_link_gives_not
     for folder in (root / "cache", root / "linked" / "elsewhere"):
         give_to_owner(folder, root)
     assert reply.stat().st_uid == 0
+
+
+def test_share_equal__metrics_that_differ_in_nothing_are_one_and_others_stay() -> None:
+    seen: dict[Any, MetricReport] = {}
+    first, second = (
+        share_equal([metric("m", 1.0, threshold=0.5), metric("n", None, threshold=None)], seen) for _ in range(2)
+    )
+    assert all(one is other for one, other in zip(first, second, strict=True))
+    said = wrong_room().metrics
+    others = [metric("m", 0.0, threshold=None), metric("m", -0.0, threshold=None), metric("m", 0.0, threshold=0.5)]
+    cases = [said, others, [each.changed(fingerprint="f") for each in others], good("c", response=0.92).metrics]
+    for metrics in (*cases, *([each.changed(blocking=False) for each in metrics] for metrics in cases)):
+        before = [each.model_dump_json() for each in metrics]
+        assert [each.model_dump_json() for each in share_equal(metrics, seen)] == before
+    assert share_equal(said, seen)[-1] is said[-1]
+
+
+def test_share_equal__a_report_that_shares_is_written_the_same() -> None:
+    for name, make in SAMPLES.items():
+        report = make()
+        before, seen = results_json(report), {}
+        for case in report.cases:
+            case.metrics = share_equal(case.metrics, seen)
+        assert results_json(report) == before, name
