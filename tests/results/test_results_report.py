@@ -407,7 +407,8 @@ def test_share_equal__metrics_that_differ_in_nothing_are_one_and_others_stay() -
 def test_share_equal__a_report_that_shares_is_written_the_same() -> None:
     for name, make in SAMPLES.items():
         report = make()
-        before, seen = results_json(report), {}
+        before = results_json(report)
+        seen: dict[Any, MetricReport] = {}
         for case in report.cases:
             case.metrics = share_equal(case.metrics, seen)
         assert results_json(report) == before, name
