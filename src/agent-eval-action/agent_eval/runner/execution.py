@@ -219,26 +219,21 @@ class Execution:
 
     async def _score(self, planned: PlannedCase, recording: Recording) -> CaseReport:
         from agent_eval.runner.scoring import report_run  # The agent starts without it.
-        from agent_eval_results import share_equal
 
         self.seen(planned.agent, recording)
         replies = None if self.tools is None else self.tools.replies(planned, recording.run)
-        runner = self.agents[planned.agent].metrics
-        report = await report_run(planned, recording, runner, replies, self.plan.masker)
-        report.metrics = share_equal(report.metrics, self._metrics)
-        return report
+        return await report_run(planned, recording, self.agents[planned.agent].metrics, replies, self.plan.masker)
 
     async def _note(self, planned: PlannedCase, part: CaseReport) -> None:
+        from agent_eval_results import merge, share_equal
+
+        part.metrics = share_equal(part.metrics, self._metrics)
         self._parts.setdefault(planned.case_id, []).append(part)
         self._counts[part.status] = self._counts.get(part.status, 0) + 1
-        total = self.plan.total
-        self.on_progress(
-            Progress(total=total, done=sum(self._counts.values()), counts=dict(self._counts), reused=self.reused)
-        )
+        done, counts = sum(self._counts.values()), dict(self._counts)
+        self.on_progress(Progress(total=self.plan.total, done=done, counts=counts, reused=self.reused))
         if self.limits.fail_fast:
             # Also after a run that passed: the mean over all runs may still be too low.
-            from agent_eval_results import merge
-
             parts = self._pad(planned, self._parts[planned.case_id])
             if self.fails(merge(parts, min_pass_rate=self.limits.min_pass_rate)[0]):
                 self._halt_runs(

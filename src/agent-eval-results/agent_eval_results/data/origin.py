@@ -147,6 +147,39 @@ class Origin(ReportModel):
         return "merge request" if "/-/" in (self.run_url or "") else PULL_REQUEST
 
 
+class OfTheGate:
+    """What a whole run of the gate is."""
+
+    if TYPE_CHECKING:
+        verdict: VerdictValue
+        origin: Origin | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the verdict is `passed`."""
+        return self.verdict == "passed"
+
+    @property
+    def failed(self) -> bool:
+        """Whether the verdict is `failed`."""
+        return self.verdict == "failed"
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether nothing could be run, by a mistake in files or settings."""
+        return self.verdict == "invalid"
+
+    @property
+    def is_inconclusive(self) -> bool:
+        """Whether too little is known for a verdict."""
+        return self.verdict == "inconclusive"
+
+    @property
+    def change(self) -> str:
+        """What the forge calls a proposed change of a branch: `pull request`, on GitLab `merge request`."""
+        return PULL_REQUEST if self.origin is None else self.origin.change
+
+
 class FileReport(ReportModel):
     """An eval file with its config and its agent."""
 

@@ -18,7 +18,7 @@ from agent_eval_results.data.coverage import CoverageReport
 from agent_eval_results.data.decision import DecisionReport, PassRates
 from agent_eval_results.data.history import HistoryReport
 from agent_eval_results.data.judgements import JudgeReport, JudgeVerdict, dicts_of
-from agent_eval_results.data.origin import NO_FACTS, PULL_REQUEST, GateMode, OfARun, OfSeveralRuns
+from agent_eval_results.data.origin import NO_FACTS, GateMode, OfARun, OfSeveralRuns, OfTheGate
 from agent_eval_results.data.origin import CaseStatus as CaseStatus
 from agent_eval_results.data.origin import FileReport as FileReport
 from agent_eval_results.data.origin import MetricStatus as MetricStatus
@@ -394,7 +394,7 @@ class CaseUsageReport(ReportModel):
     """US dollars; None if the model has no price, or nothing was sent."""
 
 
-class RunReport(_ComputingReport):
+class RunReport(OfTheGate, _ComputingReport):
     """One run of the gate."""
 
     former: ClassVar[frozenset[str]] = frozenset({"opened", "unaffected"})
@@ -486,26 +486,6 @@ class RunReport(_ComputingReport):
         return Totals(cases=len(self.cases), **counts)
 
     @property
-    def passed(self) -> bool:
-        """Whether the verdict is `passed`."""
-        return self.verdict == "passed"
-
-    @property
-    def failed(self) -> bool:
-        """Whether the verdict is `failed`."""
-        return self.verdict == "failed"
-
-    @property
-    def is_invalid(self) -> bool:
-        """Whether nothing could be run, by a mistake in files or settings."""
-        return self.verdict == "invalid"
-
-    @property
-    def is_inconclusive(self) -> bool:
-        """Whether too little is known for a verdict."""
-        return self.verdict == "inconclusive"
-
-    @property
     def is_advisory(self) -> bool:
         """Whether no result of it can fail the job."""
         return self.gate == "advisory"
@@ -536,11 +516,6 @@ class RunReport(_ComputingReport):
             return None
         part = f"part {self.shard.index} of {self.shard.total} of a run (`shard`)"
         return f"{part}, without a verdict: `agent-eval merge` decides"
-
-    @property
-    def change(self) -> str:
-        """What the forge calls a proposed change of a branch: `pull request`, on GitLab `merge request`."""
-        return PULL_REQUEST if self.origin is None else self.origin.change
 
     @property
     def is_for_merge(self) -> bool:

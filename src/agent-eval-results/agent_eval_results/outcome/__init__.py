@@ -28,7 +28,7 @@ from agent_eval_results.outcome._cases import (
     shown_word,
 )
 from agent_eval_results.outcome._headline import failing_ids, further_reasons, headline_of
-from agent_eval_results.outcome._steps import actor_of, again_helps, can_accept, next_of
+from agent_eval_results.outcome._steps import actor_of, again_helps, can_accept, next_of, waits_for_none
 
 
 def has_news(report: RunReport) -> bool:

@@ -16,6 +16,7 @@ from agent_eval_results import (
     RunReport,
     Totals,
 )
+from agent_eval_results.data.outcome import RunOutcome
 from agent_eval_results.outcome._cases import (
     Groups,
     Lookups,
@@ -376,15 +377,17 @@ _IN_THE_TABLE = frozenset(
 """Codes of reasons that only name cases, which every text lists, or that the headline says in other words."""
 
 
-def further_reasons(found: Lookups, headline: Reason) -> list[Reason]:
-    """The gate's reasons that neither the headline nor the list of cases says."""
+def further_reasons(found: Lookups, outcome: RunOutcome) -> list[Reason]:
+    """The gate's reasons that neither headline nor next step nor the list of cases says."""
     report = found.report
     # `because` is the first reason, so the headline has said it.
-    said = report.reasons[: "because" in headline.data]
+    said = report.reasons[: "because" in outcome.headline.data]
     kinds = {cause.kind for cause in found.errors}
     kinds |= {case.reason.code for case in report.cases if case.did_not_run and case.reason is not None}
     if kinds or any(map(never_ran, report.cases)):
         kinds.add(NOTHING_SCORED)  # The headline and the causes say that in detail.
+    if any(step.code == "raise-limit" for step in outcome.next):
+        kinds.add("budget")
     return [
         reason
         for reason in report.reasons[:10]

@@ -131,6 +131,11 @@ def actor_of(step: Reason) -> Actor:
     return next((actor for actor, codes in _ACTORS.items() if step.code in codes), "author")
 
 
+def waits_for_none(step: Reason) -> bool:
+    """Whether it can be taken meanwhile: it is about the base branch's results, not about what failed."""
+    return step.code == "let-compare"
+
+
 def can_accept(found: Lookups) -> bool:
     """Whether cases fail by what the agent did, so that it may be the new expectation."""
     failing = [*found.groups.worse, *found.groups.failed]

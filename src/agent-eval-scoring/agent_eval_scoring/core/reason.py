@@ -193,3 +193,21 @@ Note = Annotated[
     Reason, BeforeValidator(lambda value: {"code": "note", "message": value} if isinstance(value, str) else value)
 ]
 """A remark. Older files have only its text."""
+
+
+def looks_alike(line: Reason) -> bool:
+    """Whether a reader of two calls would overlook in what this line says that they differ."""
+    # A report is read from a file: its data can be anything.
+    because = line.data.get("because") if line.code == "call-differs" else line
+    code: Any = ""
+    data: Any = None
+    if isinstance(because, Reason):
+        code, data = because.code, because.data
+    elif isinstance(because, dict):
+        code, data = because.get("code"), because.get("data")
+    if code in ("capitals-differ", "whitespace-differs", "characters-look-alike"):
+        return True
+    if code != "values-differ" or not isinstance(data, dict) or not data.get("kinds"):
+        return False
+    wanted, got = (str(data.get(side, "")) for side in ("wanted", "got"))
+    return wanted.strip('"') == got.strip('"')

@@ -297,8 +297,5 @@ def _inside(sentence: str) -> str:
 
 def other_reasons(view: View, limit: int = 600) -> list[str]:
     """The gate's reasons that neither the headline nor the list of cases says, a line each."""
-    reasons = further_reasons(view, view.outcome.headline)
-    # What to do next says of the limit of extra runs what that reason does.
-    is_said = any(step.code == "raise-limit" for step in view.outcome.next)
-    lines = [first_line(reason.message, limit) for reason in reasons if not is_said or reason.code != "budget"]
+    lines = [first_line(reason.message, limit) for reason in further_reasons(view, view.outcome)]
     return [line for line in lines if line][:5]

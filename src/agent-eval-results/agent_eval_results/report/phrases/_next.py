@@ -21,7 +21,7 @@ from agent_eval_results import (
     Reason,
 )
 from agent_eval_results.data.outcome import Actor
-from agent_eval_results.outcome import actor_of
+from agent_eval_results.outcome import actor_of, waits_for_none
 from agent_eval_results.report.phrases._causes import place_reference, place_text
 from agent_eval_results.report.phrases._significance import are_alike
 from agent_eval_results.report.phrases._words import LIMITS, filled
@@ -145,7 +145,7 @@ def next_step(view: View, *, words: bool = True) -> list[Step]:
         addressee = _addressee(view, actor) if other != actor else ""
         if steps and addressee:
             # It does not wait for the step before.
-            lead = f"meanwhile, {addressee}" if reason.code == "let-compare" else addressee
+            lead = f"meanwhile, {addressee}" if waits_for_none(reason) else addressee
             steps += [f". {lead[:1].upper()}{lead[1:]}: ", first, *others]
             continue
         if steps and isinstance(first, str):
@@ -156,7 +156,7 @@ def next_step(view: View, *, words: bool = True) -> list[Step]:
 
 def _without_words(step: Reason) -> Reason:
     data = {name: value for name, value in step.data.items() if name not in {"got", "hint"}}
-    return Reason(code="fix-error" if step.code == "follow-hint" else step.code, data=data)
+    return Reason(code={"follow-hint": "fix-error"}.get(step.code, step.code), data=data)
 
 
 def next_label(view: View) -> str:

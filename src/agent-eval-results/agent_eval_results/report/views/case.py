@@ -9,12 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from agent_eval_results import (
     CaseReport,
     MetricReport,
-    Reason,
     RunError,
     RunReport,
     StepReport,
@@ -24,6 +23,7 @@ from agent_eval_results import (
 )
 from agent_eval_results.outcome import compares_answers, log_of
 from agent_eval_results.report.views.numbers import score_text, threshold_text
+from agent_eval_scoring.core.reason import looks_alike
 from agent_eval_scoring.core.text import first_line, plural, shorten, unbroken
 
 _LINE = 300
@@ -415,25 +415,8 @@ def _remark(name: str, evidence: TurnEvidence, turn: TurnReport) -> Remark:
         details=tuple(line.message for line in evidence.why if line.message.strip()),
         expected="" if _is_shown(evidence.expected, turn) else evidence.expected,
         wrong=evidence.score is not None,
-        overlooked=tuple(line.message for line in evidence.why if _look_alike(line)),
+        overlooked=tuple(line.message for line in evidence.why if looks_alike(line)),
     )
-
-
-def _look_alike(line: Reason) -> bool:
-    """Whether a reader of the two calls would overlook in what they differ. Data of a file can be anything."""
-    because = line.data.get("because") if line.code == "call-differs" else line
-    code: Any = ""
-    data: Any = None
-    if isinstance(because, Reason):
-        code, data = because.code, because.data
-    elif isinstance(because, dict):
-        code, data = because.get("code"), because.get("data")
-    if code in ("capitals-differ", "whitespace-differs", "characters-look-alike"):
-        return True
-    if code != "values-differ" or not isinstance(data, dict) or not data.get("kinds"):
-        return False
-    wanted, got = (str(data.get(side, "")) for side in ("wanted", "got"))
-    return wanted.strip('"') == got.strip('"')
 
 
 def _is_shown(expected: str, turn: TurnReport) -> bool:
