@@ -70,8 +70,18 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "a rule with a name for a list": (
         {"a.test.json": SET, "test_config.json": ruled({"at_most": "get"})},
-        "6:1: error [invalid-value] `rules[0]` has a wrong value.",
+        "6:1: error [invalid-value] `rules[0]` has a wrong value for `at_most`.",
         'Write {"at_most": {"TOOL": 2}}.',
+    ),
+    "a rule of an argument by its usual name": (
+        {"a.test.json": SET, "test_config.json": scored({"threshold": 1, "args": {"f": {"a": {"regex": "x"}}}})},
+        "error [invalid-value] `args` `f` has a wrong rule for `a`: `regex` is no rule",
+        'Write e.g. {"pattern": "[A-Z].*"}.',
+    ),
+    "a list of one value that is a text": (
+        {"a.test.json": SET, "test_config.json": scored({"threshold": 1, "args": {"f": {"a": {"one_of": "x"}}}})},
+        "error [invalid-value] `args` `f` has a wrong rule for `a`: `one_of` must be a list of values.",
+        'Write e.g. {"one_of": ["Berlin", "Bern"]}.',
     ),
     "a value of a union": (
         {"a.test.json": SET, "test_config.json": scored({"threshold": 1, "depth": "deep"})},

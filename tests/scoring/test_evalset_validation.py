@@ -479,7 +479,12 @@ HINTS: dict[str, tuple[Any, Any, list[str], str]] = {
         [],
         'Write {"author": "sub_agent", "text": "..."}.',
     ),
-    "a string that is not closed": ('{"eval_set_id": "a\n", "eval_cases": []}', None, [], "The string is not closed"),
+    "a string that is not closed": (
+        '{"eval_set_id": "a\n", "eval_cases": []}',
+        None,
+        [],
+        "If it should end before this, add",
+    ),
     "a case as another argument": (ONE, None, ["a.test.json", "c"], "It is a case: write `a.test.json:c`."),
 }
 """An eval file, a config or None, the targets, and what to do."""

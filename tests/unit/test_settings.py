@@ -227,6 +227,16 @@ def test_settings__of_policies() -> None:
             "`gemini-2.5-flash` in [prices] has dots, so it needs quotes.",
             'Write "gemini-2.5-flash" = {input = 0.3, output = 2.5}.',
         ),
+        (
+            'agents = {"a/**" = ["bot"]}',
+            '[agents] must map each pattern to one text, not to ["bot"].',
+            'Write "a/**" = "my_agent".',
+        ),
+        (
+            'tool = [{name = "a", replay = "never"}]',
+            '`replay` of [[tool]] must be true or false, not "never".',
+            "Write e.g. `replay = false`.",
+        ),
         ("server.bot = {}", "There is no setting for `server`.", "Did you mean `[servers.NAME]`?"),
     ],
 )

@@ -362,6 +362,8 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     near = nearby_file(root / stripped, 0.75) if stripped and not (root / stripped).exists() else None
     meant = stripped if (root / stripped).is_file() else near and Path(stripped).with_name(near).as_posix()
     hint = f"Did you mean `recorded:{meant}`?" if meant else _HINT
+    if path.is_dir():
+        hint += " Without one, run the agent first: `agent-eval run --agent DIRECTORY`."
     message = f"{origin} names the recording {name}, which {wrong}"
     return Problem(code="recording-not-found", message=message, hint=hint)
 

@@ -67,7 +67,8 @@ def read_file(path: Path) -> RunReport:
         raise UnreadableError(f"{where} can't be read: {error.strerror or error}.", _NAME_FILE) from None
     if isinstance(report, RunReport):
         return report
-    raise UnreadableError(report.message, _SCORE_AGAIN if isinstance(report, Incompatible) else _NAME_FILE)
+    damaged = _RUN_AGAIN if file.name == FILES["results-file"] else _NAME_FILE
+    raise UnreadableError(report.message, _SCORE_AGAIN if isinstance(report, Incompatible) else damaged)
 
 
 def shown(path: Path) -> str:
@@ -76,6 +77,7 @@ def shown(path: Path) -> str:
 
 
 _RUN_FIRST = "Run `agent-eval run` first, or name the output directory of a run."
+_RUN_AGAIN = "Run `agent-eval run` again, or name the output directory of another run."
 _NAME_FILE = "Name the results.json of a run, or the directory that contains it."
 _SCORE_AGAIN = "Score its recordings again with this version: `agent-eval run --agent recorded:DIRECTORY`."
 

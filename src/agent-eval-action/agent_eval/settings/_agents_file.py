@@ -35,7 +35,7 @@ def read_servers(tables: Any, lines: Mapping[KeyPath, int], file: str) -> tuple[
     Returns:
         The valid servers by name, and all problems.
     """
-    reader = TableReader(code="server-invalid", example=_EXAMPLE, lines=lines, file=file)
+    reader = TableReader(code="server-invalid", example=_EXAMPLE, lines=lines, file=file, hints=_OF_SERVERS_HINTS)
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         reader.error("`servers` must be tables, each below a line `[servers.NAME]`.", ("servers",))
         return {}, reader.problems
@@ -102,6 +102,9 @@ def _path(value: Any) -> str:
     return value
 
 
+_OF_SERVERS_HINTS = {
+    "url": 'Write `url = "http://127.0.0.1:{port}"`, and {port} in `command`, too: each start gets a free one.'
+}
 _FIELDS: Fields = {
     "command": _command,
     "directory": _directory,

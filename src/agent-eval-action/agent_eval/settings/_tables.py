@@ -66,8 +66,9 @@ class TableReader:
             but = f", not {_shown(value)}" if one else ""
             hint = self.hints.get(str(at[-1]))
             example = re.search(r'must be (?:("\w+") or|(true) or false|a number of (second)s)', str(error))
+            off = str(value).lower() in {"false", "never", "no", "none", "off", "0"}
             if hint is None and example is not None:
-                hint = f"Write e.g. `{at[-1]} = {example[1] or example[2] or 60}`."
+                hint = f"Write e.g. `{at[-1]} = {example[1] or (example[2] and ('false' if off else 'true')) or 60}`."
             self.error(f"`{at[-1]}`{where} {error}{but}.", at, hint)
             return None
 

@@ -286,7 +286,12 @@ def _agents(agents: Any, lines: Mapping[KeyPath, int], problems: list[Problem]) 
         return {}
     if wrong or not isinstance(agents, dict):
         message = 'must map patterns to agents, e.g. "evals/**" = "my_agent"'
-        problems.append(_invalid("[agents]", message, line_at(lines, ("agents", *wrong[:1]))))
+        if wrong:
+            message = (
+                f"must map each pattern to one text, not to {shorten(json.dumps(agents[wrong[0]], default=str), 40)}"
+            )
+        problem = _invalid("[agents]", message, line_at(lines, ("agents", *wrong[:1])))
+        problems.append(replace(problem, hint=f'Write "{wrong[0]}" = "my_agent".') if wrong else problem)
         return {}
     return agents
 

@@ -107,7 +107,10 @@ def unset_variable_hint(
         for unread in (line for line in unread_lines(file, root) if line.variable == name):
             shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.as_posix()
             return f"{shown}:{unread.line}: {unread.message}. {unread.hint}"
-    return f"Set `{name}` in this job, where it is not set, and pass it on: `agent-env: +{name}`."
+    return (
+        f"It is not set here. Set `{name}` in the agent's `.env`; or in this shell or job, and pass it on: "
+        f"`--agent-env +{name}` (`agent-env: +{name}`)."
+    )
 
 
 _OF_PARTS = {

@@ -148,7 +148,7 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
     # vLLM and the like need no key.
     own_server = provider.name == "openai" and not is_openai(base_url)
     if api_key is None and provider.needs_key and not own_server:
-        raise _missing_key(model, provider, owner if settings.api_key else None)
+        raise _missing_key(model, provider, owner if settings.api_key else None, environ)
     if base_url is None and provider.name != "gemini":
         raise ModelFailure(
             "no-credentials", f"`{model}` needs a base URL.", f"Set {' or '.join(provider.base_url_variables)}."
@@ -327,11 +327,13 @@ def _key_source(explicit: ModelSettings, variable: str | None) -> str | None:
     return KEY_INPUT if explicit.api_key else variable
 
 
-def _missing_key(model: str, provider: Provider, owner: str | None) -> ModelFailure:
+def _missing_key(model: str, provider: Provider, owner: str | None, environ: Mapping[str, str]) -> ModelFailure:
     variables = " or ".join(provider.key_variables)
     hint = f"Set the input `{KEY_INPUT}` or the variable {variables}"
     if owner is not None:
         hint = f"Set {variables}: `{KEY_INPUT}` is for {owner}, the provider of `judge-model`"
     if provider.name == "gemini":
         hint += "; or set GOOGLE_GENAI_USE_VERTEXAI=true to use Vertex AI with application default credentials"
-    return ModelFailure("no-credentials", f"`{model}` needs an API key for {provider.name}.", f"{hint}.")
+    empty = next((variable for variable in provider.key_variables if variable in environ), None)
+    but = "" if empty is None else f", and {empty} is empty: perhaps its secret is not defined, or the run is a fork's"
+    return ModelFailure("no-credentials", f"`{model}` needs an API key for {provider.name}{but}.", f"{hint}.")

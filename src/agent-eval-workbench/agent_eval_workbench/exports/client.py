@@ -141,7 +141,7 @@ class Client:
     def _answer(self, url: str, answer: Answer | NoAnswer) -> dict[str, Any]:
         where = self.safe(url)
         if isinstance(answer, NoAnswer):
-            raise UploadError(f"{where}: {answer.message}.")
+            raise UploadError(f"{where}: {answer.message}. Check the address, and that the service runs.")
         if answer.location is not None:
             target = self.safe(urlsplit(answer.location).netloc or "another address")
             raise UploadError(f"{where} redirects to {target}. Credentials are not sent there; use the final address.")

@@ -88,6 +88,8 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
             hint = (
                 f"It is a dataset of agents-cli: `agent-eval migrate {shlex.quote(name)} NEW` makes eval cases of it."
             )
+        if document is not None and isinstance(document.value, dict) and "eval_cases" in document.value:
+            hint = f"It has eval cases already, and no run of an agent. {hint}"
         message = f"`{name}` has no conversations that can be read."
         # Of other names nobody expects JSON: what its parser says of them would mislead.
         reasons = broken if document is None and path.suffix == ".json" else []

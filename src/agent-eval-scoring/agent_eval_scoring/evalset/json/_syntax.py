@@ -57,7 +57,7 @@ _SYMPTOMS = {
     "Expecting ',' delimiter": "A comma is missing before this, or a backslash before a quote in the string.",
     "Expecting ':' delimiter": "A `:` is missing between a key and its value.",
     "Invalid control character": (
-        r"The string is not closed: add a quote. Inside it, a line break is written `\n` and a tab `\t`."
+        r"In a string, a line break is written `\n` and a tab `\t`. If it should end before this, add a quote."
     ),
     "Invalid \\escape": r"In a string, a backslash is written `\\`.",
 }

@@ -212,7 +212,7 @@ def _check_tool_rule(rule: Any) -> dict[str, Any]:
         parts = shorten(", ".join(json.dumps({key: part}) for key, part in rule.items()), 200)
         raise ValueError(f"has {len(rule)} conditions, and a rule has one: write {parts}")
     if not fits and kind in _RULE_FORMS:
-        raise ValueError(f"has a wrong value: write {{{json.dumps(kind)}: {_RULE_FORMS[kind]}}}")
+        raise ValueError(f"has a wrong value for `{kind}`: write {{{json.dumps(kind)}: {_RULE_FORMS[kind]}}}")
     if not fits:
         what = f"has the unknown condition {json.dumps(kind)}" if kind and isinstance(kind, str) else "is no rule"
         forms = [f'{{"{name}": {form}}}' for name, form in _RULE_FORMS.items()]

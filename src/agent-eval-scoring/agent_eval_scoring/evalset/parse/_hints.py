@@ -60,6 +60,24 @@ _EXAMPLES = {
 }
 
 
+_RULES = {
+    "tolerance": '{"tolerance": "5%"}',
+    "date_within": '{"date_within": "1d"}',
+    "one_of": '{"one_of": ["Berlin", "Bern"]}',
+    "pattern": '{"pattern": "[A-Z].*"}',
+    "regex": '{"pattern": "[A-Z].*"}',
+}
+
+
+def argument_rule_hint(expectation: str) -> str | None:
+    """An example of the rule of an argument that a message is about; None if it is about something else."""
+    if (found := re.search(r"a wrong rule for `[^`]*`: `([^`]*)`", expectation)) is None:
+        return None
+    nearest = re.search(r"the nearest is `(\w+)`", expectation)
+    name = nearest[1] if nearest else found[1]
+    return f"Write e.g. {_RULES[name]}." if name in _RULES else f'Write "{nearest[1] if nearest else "ignore_case"}".'
+
+
 def shape_hint(expected: str, model: type[BaseModel], path: JsonPath) -> str:
     """The hint for a value of a wrong type: for an object of known keys, these keys."""
     inner = models_at(model, path)

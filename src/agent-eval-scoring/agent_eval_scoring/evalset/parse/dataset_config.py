@@ -307,11 +307,11 @@ class DatasetMetrics:
         try:
             ast.parse(code)
         except (SyntaxError, ValueError) as error:
-            place = f" (line {error.lineno} of the function)" if isinstance(error, SyntaxError) else ""
+            place = f" (its line {error.lineno})" if isinstance(error, SyntaxError) else ""
             message = f"`{name}` is not Python: {getattr(error, 'msg', error)}{place}."
             key = "custom_function" if "custom_function" in entry else "custom_function_file"
             at: JsonPath = ("custom_metrics", index, key)
-            hint = "Correct it. Only a newer Python of the agent could read it."
+            hint = "Correct it, unless the agent's Python is newer than this one and can read it."
             yield self.document.warning("custom-metric-source", message, path=at, hint=hint)
 
     def _prompt(

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, too_many
 from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.evalset.json import Document, JsonPath
-from agent_eval_scoring.evalset.parse._hints import HINTS, TURN_HINT, models_at, shape_hint
+from agent_eval_scoring.evalset.parse._hints import HINTS, TURN_HINT, argument_rule_hint, models_at, shape_hint
 
 _EXPECTED = {
     "string_type": "a string",
@@ -267,6 +267,8 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
     fields = [each.model_fields[to_snake(str(path[-1]))] for each in owners if to_snake(str(path[-1])) in keys_of(each)]
     if todo:
         advice = f"Write {todo}."
+    elif advice is None and (rule := argument_rule_hint(expectation)):
+        advice = rule
     elif advice is None and (inner or not any(not field.is_required() for field in fields)):
         advice = "Correct the value."
     elif advice is None:
