@@ -106,6 +106,8 @@ def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
         json.dumps(value, allow_nan=False)
+    except json.JSONDecodeError:
+        value = None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{_ARGS}: {error}") from None
     if not isinstance(value, dict):
