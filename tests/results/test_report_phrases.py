@@ -27,7 +27,7 @@ from agent_eval_results.data.causes import (
     ToolFacts,
 )
 from agent_eval_results.data.comparison import RuleChange
-from agent_eval_results.data.decision import DecisionReasonReport, DecisionReport
+from agent_eval_results.data.decision import DecisionReasonReport, DecisionReport, SuiteTestReport
 from agent_eval_results.data.origin import CaseWord, Origin
 from agent_eval_results.data.outcome import RunOutcome
 from agent_eval_results.data.report import CaseReport, ProblemReport, RunReport, TurnEvidence
@@ -45,6 +45,7 @@ from agent_eval_results.report.phrases import (
     next_text,
     outcome_in_words,
     put_into_words,
+    suite_lines,
     text,
 )
 from agent_eval_results.report.phrases._headline import HEADLINES, headline, headline_status, other_reasons
@@ -630,6 +631,9 @@ def test_phrases__a_proposed_change_is_a_merge_request_on_gitlab() -> None:
         assert loosened.origin is not None
         loosened.origin.run_url = url
         table = re.findall(r"What this .* changes about the gate", comment_markdown(loosened))
-        said.append("\n".join([headline(view_of(loosened)), *rule_sentences(loosened), *table]))
+        assert loosened.decision is not None
+        loosened.decision.suites = [SuiteTestReport(metric="pass", cases=12, drop=0.1, p_value=0.02)]
+        tests = suite_lines(view_of(loosened))
+        said.append("\n".join([headline(view_of(loosened)), *rule_sentences(loosened), *table, *tests]))
     here, there = said
-    assert here.count("pull request") == 3 and there == here.replace("pull request", "merge request"), here
+    assert here.count("pull request") == 4 and there == here.replace("pull request", "merge request"), here

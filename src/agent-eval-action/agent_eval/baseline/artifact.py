@@ -293,7 +293,7 @@ def _contradiction(origin: Origin | None, run: WorkflowRun, request: BaselineReq
     if origin.run_id is not None and origin.run_id != run.id:
         return f"its results are those of another run ({origin.run_id})"
     if origin.pull_request is not None:
-        return f"its results are those of pull request {origin.pull_request}"
+        return f"its results are those of {origin.change} {origin.pull_request}"
     if origin.event and not (permission := may_record(origin, branches=[request.base_ref])).allowed:
         return f"its results are not those of the base branch ({permission.why.rstrip('.')})"
     return None
@@ -397,7 +397,7 @@ def may_record(origin: Origin | None, *, branches: Collection[str]) -> Permissio
             why=f"Baselines are recorded on {' and '.join(sorted(branches)) or 'the base branch'} only; "
             f"this is {harmless(branch) or 'no branch'}.",
         )
-    return Permission(allowed=True, why=f"A run of {branch} records the baseline for pull requests to it.")
+    return Permission(allowed=True, why=f"A run of {branch} records the baseline for {origin.change}s to it.")
 
 
 _MAX_RUNS = 5

@@ -103,11 +103,11 @@ def _find(
     head = activity.pull_request.head_sha
     if tested == head:
         base = _merge_base(event_base or base_ref, head, base_ref, git, forge)
-        return base_ref, base, f"the merge base of the pull request's head and {harmless(base_ref)}"
+        return base_ref, base, f"the merge base of the {event.change}'s head and {harmless(base_ref)}"
     parents = _parents(tested, git, forge)
     if head not in parents[1:]:
         raise _Unknown(
-            f"The checkout ({short(tested)}) is neither the pull request's head ({short(head)}) nor its merge with "
+            f"The checkout ({short(tested)}) is neither the {event.change}'s head ({short(head)}) nor its merge with "
             f"{harmless(base_ref)}, so its base is unknown.",
             "Remove `ref` from the checkout step, and use the event pull_request.",
         )

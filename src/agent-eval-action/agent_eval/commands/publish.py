@@ -313,7 +313,7 @@ def link(url: str, settings: Settings, ci: CIContext, warnings: Sequence[str]) -
     if pull_request is None:
         return Published(message="The job summary links the report.", ok=True, summary=summary)
     if pull_request.is_fork:
-        message = "The comment does not link the report: the pull request is from a fork."
+        message = f"The comment does not link the report: the {ci.event.change} is from a fork."
         return Published(message=message, ok=True, summary=summary)
     posted = comment(report, settings, ci, warnings, report_url=url)
     if posted is None:

@@ -227,7 +227,8 @@ class BaseCheckout:
         except NotIsolated as refused:
             raise GitError(str(refused)) from None
         if isolation.sandbox.user is None:
-            raise GitError("The base's agent can't be kept apart from agent-eval, as the pull request's is.")
+            whose = self.head.context.ci.event.change
+            raise GitError(f"The base's agent can't be kept apart from agent-eval, as the {whose}'s is.")
         return isolation
 
     def _planned(self, worktree: BaseWorktree) -> tuple[Plan, AgentChoices]:

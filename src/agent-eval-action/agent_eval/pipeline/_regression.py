@@ -485,7 +485,7 @@ def _note_drift(report: RunReport, history: HistoryReport) -> None:
     from agent_eval_results.data.trend import drift
     from agent_eval_results.report.phrases import drift_notices
 
-    notices = drift_notices(drift(history))
+    notices = drift_notices(drift(history), report.change)
     report.base_worse = bool(notices)
     report.notices += notices
 

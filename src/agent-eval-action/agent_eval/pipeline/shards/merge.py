@@ -17,7 +17,7 @@ from agent_eval_scoring.core.text import harmless, listed
 
 _SAME_CHECKOUT = (
     "Merge in the commit and with the settings (`paths`, `num-runs`, `replay`, ...) that the parts ran with. "
-    "In a pull request the base branch's criteria apply until accepted."
+    "In a {change} the base branch's criteria apply until accepted."
 )
 _MOST = 5
 
@@ -178,7 +178,7 @@ def _differences(results: Sequence[PartResults], own: Mapping[str, object]) -> I
         yield Problem(
             code="shards-differ",
             message=f"The parts do not belong together: {name} is {shown}.",
-            hint=_HINTS.get(name, _SAME_CHECKOUT),
+            hint=_HINTS.get(name, _SAME_CHECKOUT).replace("{change}", results[0].report.change),
         )
 
 
@@ -186,7 +186,7 @@ _HINTS = {
     "number of parts": "Merge only the parts of one run. Remove results of earlier runs from the directory.",
     "version of agent-eval": "Use one version of agent-eval in all jobs.",
     "plan": "The parts were split differently: use one commit, one `num-runs` and one `--shard-plan` in all jobs.",
-    "commit": "The pull request was updated meanwhile. Run all jobs again; `concurrency` in the workflow avoids this.",
+    "commit": "The {change} was updated meanwhile. Run all jobs again; `concurrency` in the workflow avoids this.",
 }
 
 
@@ -203,7 +203,7 @@ def _incomplete(results: Sequence[PartResults], numbers: list[int], replay: str)
 
 def _other_cases(result: PartResults, why: str, case_ids: Sequence[str]) -> Problem:
     message = f"{result.file}: {why}: {listed(case_ids, _MOST)}."
-    return Problem(code="shards-differ", message=message, hint=_SAME_CHECKOUT)
+    return Problem(code="shards-differ", message=message, hint=_SAME_CHECKOUT.replace("{change}", result.report.change))
 
 
 def _checkout_hash(result: PartResults) -> str | None:

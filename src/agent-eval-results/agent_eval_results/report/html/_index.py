@@ -316,7 +316,7 @@ def trend(facts: Facts) -> dict[str, Any] | None:
         "branch": _branch(facts),
         "rows": [_row(facts, row) for row in history.trend],
         "notes": [{"row": at, "text": shown(text, _NOTE)} for at, text in _notes(history)],
-        "drift": [shown(line, _NOTE) for line in drift_notices(drift(history))],
+        "drift": [shown(line, _NOTE) for line in drift_notices(drift(history), facts.report.change)],
         "head": _head(facts),
     }
 

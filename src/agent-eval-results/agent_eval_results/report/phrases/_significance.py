@@ -17,6 +17,7 @@ from agent_eval_results import (
     RunsFor,
     SuiteTestReport,
 )
+from agent_eval_results.data.origin import PULL_REQUEST
 from agent_eval_results.data.trend import CASE_ALPHA, Drift
 from agent_eval_results.report.views import first_difference, reason_lines
 from agent_eval_results.report.views.grouping import View
@@ -151,7 +152,7 @@ def suite_lines(view: View) -> list[str]:
     decision, branch = view.report.decision, view.branch
     if decision is None:
         return []
-    lines = [_suite_line(suite, decision.alpha, branch) for suite in decision.suites]
+    lines = [_suite_line(suite, decision.alpha, branch, view.report.change) for suite in decision.suites]
     if decision.extra_runs:
         lines.append(
             f"{plural(decision.extra_runs, 'extra run was', 'extra runs were')} made to separate changes from chance."
@@ -159,13 +160,13 @@ def suite_lines(view: View) -> list[str]:
     return lines
 
 
-def _suite_line(suite: SuiteTestReport, alpha: float, branch: str) -> str:
+def _suite_line(suite: SuiteTestReport, alpha: float, branch: str, change: str) -> str:
     cases = every(suite.cases, "case")
     what = cases[:1].upper() + cases[1:] if suite.metric == "pass" else f"{suite.metric} over {cases}"
-    return f"{what}: {' '.join(_suite_sentences(suite, alpha, branch))}"
+    return f"{what}: {' '.join(_suite_sentences(suite, alpha, branch, change))}"
 
 
-def _suite_sentences(suite: SuiteTestReport, alpha: float, branch: str) -> Iterator[str]:
+def _suite_sentences(suite: SuiteTestReport, alpha: float, branch: str, change: str) -> Iterator[str]:
     if suite.drop is None and suite.p_value is None:
         yield "nothing to compare."
         return
@@ -174,9 +175,9 @@ def _suite_sentences(suite: SuiteTestReport, alpha: float, branch: str) -> Itera
     if suite.drop is not None and suite.drop > 0:
         # Said of what the gate used: the screening decides whether every case runs again, and these runs then decide.
         if suite.p_again is not None:
-            yield f"In the fresh runs of all cases alone, such a difference {_by_chance(suite.p_again)}."
+            yield f"In the fresh runs of all cases alone, such a difference {_by_chance(suite.p_again, change)}."
         elif suite.p_value is not None and suite.p_value < 0.5:
-            yield f"A difference like that {_by_chance(suite.p_value)}."
+            yield f"A difference like that {_by_chance(suite.p_value, change)}."
         if suite.p_adjusted is not None and suite.p_adjusted <= alpha:
             together = _share(max(suite.p_adjusted, 0.0001))
             yield f"All of it together: at most {together}; the gate fails at {percent_text(alpha)}."
@@ -185,8 +186,8 @@ def _suite_sentences(suite: SuiteTestReport, alpha: float, branch: str) -> Itera
         yield f"{way} of the whole suite below about {_size(suite, suite.minimum_detectable_drop)} can go unseen."
 
 
-def _by_chance(value: float) -> str:
-    return f"happens by chance in {_share(value)} of unchanged pull requests"
+def _by_chance(value: float, change: str) -> str:
+    return f"happens by chance in {_share(value)} of unchanged {change}s"
 
 
 def _moved(suite: SuiteTestReport) -> str:
@@ -239,8 +240,8 @@ def pass_rates_notices(rates: Sequence[PassRates]) -> list[str]:
     ]
 
 
-def drift_notices(trend: Drift) -> list[str]:
-    """Notices without statistical terms; empty without drift."""
+def drift_notices(trend: Drift, change: str = PULL_REQUEST) -> list[str]:
+    """Notices without statistical terms; empty without drift. `change`: see `RunReport.change`."""
     notices = []
     if trend.worse and trend.older is not None and trend.newer is not None and trend.p_value is not None:
         where = _named(trend.since)
@@ -261,7 +262,7 @@ def drift_notices(trend: Drift) -> list[str]:
         ]
         notices.append(
             f"On the base branch {plural(len(trend.cases), 'case')} passed less often lately: "
-            f"{listed(names, _MOST_CASES)}. Repair or quarantine there what broke: no pull request is blamed. "
+            f"{listed(names, _MOST_CASES)}. Repair or quarantine there what broke: no {change} is blamed. "
             f"Chance alone names 1 of {1 / CASE_ALPHA:.0f} cases"
         )
     return notices
