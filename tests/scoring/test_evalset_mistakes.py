@@ -288,6 +288,15 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
         "4:22: error [custom-metric-source] `custom_function` of `tone` defines no `evaluate(instance)`",
         "Rename `score` to `evaluate`.",
     ),
+    "a function with a misspelt name": (
+        of_cli(
+            METRIC + "custom_metrics:\n  - name: tone\n    custom_function: |\n"
+            "      def evaluate(instance):\n          turns = [each for each in instance]\n"
+            '          return {"score": len(trns)}\n'
+        ),
+        "4:22: warning [custom-metric-source] `tone` uses `trns`, which is not defined (its line 3).",
+        "Define or import it, or correct its name",
+    ),
     "agents-cli: a file as a function": (
         of_cli(METRIC + "custom_metrics:\n  - name: tone\n    custom_function: metrics.py\n"),
         "4:22: error [custom-metric-source] `custom_function` of `tone` defines no `evaluate(instance)`",

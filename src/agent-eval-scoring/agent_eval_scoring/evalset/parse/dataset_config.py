@@ -7,6 +7,7 @@ agents-cli ignores. A metric without a threshold is compared with the base branc
 from __future__ import annotations
 
 import ast
+import builtins
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -304,14 +305,19 @@ class DatasetMetrics:
     def _syntax(self, name: str, code: str) -> Iterator[Problem]:
         """A warning for code that this Python can't read: the agent's, which runs it, may be a newer one."""
         index, entry = self.pool[name]
+        key = "custom_function" if "custom_function" in entry else "custom_function_file"
+        at: JsonPath = ("custom_metrics", index, key)
         try:
-            ast.parse(code)
+            tree = ast.parse(code)
         except (SyntaxError, ValueError) as error:
             place = f" (its line {error.lineno})" if isinstance(error, SyntaxError) else ""
             message = f"`{name}` is not Python: {getattr(error, 'msg', error)}{place}."
-            key = "custom_function" if "custom_function" in entry else "custom_function_file"
-            at: JsonPath = ("custom_metrics", index, key)
             hint = "Correct it, unless the agent's Python is newer than this one and can read it."
+            yield self.document.warning("custom-metric-source", message, path=at, hint=hint)
+            return
+        for unknown in _undefined(tree)[:1]:
+            message = f"`{name}` uses `{unknown.id}`, which is not defined (its line {unknown.lineno})."
+            hint = "Define or import it, or correct its name: the metric fails where it is used."
             yield self.document.warning("custom-metric-source", message, path=at, hint=hint)
 
     def _prompt(
@@ -463,3 +469,16 @@ def _own(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _base(name: str) -> str:
     """The name of a built-in metric without its version."""
     return re.sub(r"_v\d+$", "", name.lower())
+
+
+def _undefined(tree: ast.AST) -> list[ast.Name]:
+    """Uses of names that are bound nowhere in the code, in any scope; empty if `import *` may bind them."""
+    bound, used = set(dir(builtins)), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            used.append(node)
+        elif isinstance(node, ast.alias):
+            bound.add((node.asname or node.name).partition(".")[0])
+        else:  # Definitions, arguments, `except ... as`, patterns of `match`.
+            bound |= {getattr(node, key, "") for key in ("id", "name", "arg", "rest")}
+    return [] if "*" in bound else [node for node in used if node.id not in bound]
