@@ -375,7 +375,7 @@ def _is_said(cell: DriftCell, seed: int, trial: int) -> list[bool]:
     now = np.maximum(rates[:, None] - drops, 0.0)
     passed = np.asarray(rng.random((cell.num_runs, *now.shape)) < now, dtype=np.float64)
     rows = [
-        TrendRow(recorded_at=float(record), scoring_version=1, cases=len(rates), passed=int(cases), suite="30")
+        TrendRow(recorded_at=86_400.0 * record, scoring_version=1, cases=len(rates), passed=int(cases), suite="30")
         for record, cases in enumerate(passed.all(axis=0).sum(axis=0))
     ]
     said: list[bool] = []

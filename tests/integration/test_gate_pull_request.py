@@ -88,7 +88,11 @@ def test_a_base_branch_that_got_worse_little_by_little__is_said_on_main_and_on_p
     done = lab.base_run(upload=False)
     results = json.loads((done.output / "results.json").read_text("utf-8"))
     [row] = results["history"]["trend"]
-    earlier = [row | {"run_id": day, "recorded_at": day, "passed": 5 - (day > 18)} for day in range(1, 31)]
+    earlier = [
+        row | {"run_id": day, "recorded_at": 86_400 * day, "passed": 5 - low, "failed": low}
+        for day in range(1, 31)
+        for low in [int(day > 18)]
+    ]
     results["history"]["trend"] = [*earlier, row]
     (done.output / "results.json").write_text(json.dumps(results), "utf-8")
     lab.github.state.upload(lab.runs[-1], done.output)

@@ -16,7 +16,7 @@ PINNED, NEWEST = 20, 10
 
 def row(day: int, passed: int, **facts: object) -> TrendRow:
     return TrendRow.model_validate(
-        {"commit": f"{day:08x}", "recorded_at": day, "scoring_version": 1, "cases": CASES, "passed": passed}
+        {"commit": f"{day:08x}", "recorded_at": 86_400 * day, "scoring_version": 1, "cases": CASES, "passed": passed}
         | {"failed": CASES - passed, "suite": "s"}
         | facts
     )
@@ -61,15 +61,15 @@ def test_erosion__an_unchanging_base_is_rarely_called_worse() -> None:
 def test_erosion__what_is_said() -> None:
     history = HistoryReport(scoring_version=1, keep=20, trend=levels((PINNED, 28), (NEWEST, 25)))
     assert drift_notices(drift(history)) == [
-        "The base branch got worse: 93.3% of its cases passed from 00000000 on, 83.7% in the newest 10 records. "
-        "Chance alone says so in about 1 of 1,500 merges"
+        "The base branch got worse: 93.3% of its cases passed from 00000000 on, 83.7% in the newest 10 days. "
+        "Chance alone says so on about 1 of 1,500 days"
     ]
 
 
 def test_erosion__only_rows_of_the_same_cases_scored_alike_are_compared() -> None:
     rows = levels((PINNED, 28), (4, 25))
     assert erosion(rows)
-    for other in ({"suite": "t"}, {"judges": ["gemini"]}, {"scoring_version": 2}, {"unknown": 4}):
+    for other in ({"suite": "t"}, {"rules": "r"}, {"judges": ["gemini"]}, {"scoring_version": 2}, {"unknown": 4}):
         first = rows[0].model_copy(update=other)
         assert erosion([first, *rows[1:]]) is None, other  # One row too few.
     assert erosion([rows[0].model_copy(update={"adk": "2.14.0"}), *rows[1:]])
@@ -80,9 +80,52 @@ def test_erosion__only_rows_of_the_same_cases_scored_alike_are_compared() -> Non
 def test_erosion__a_level_that_nobody_repairs_is_said_for_twenty_records() -> None:
     rows = levels((PINNED, 28), (60, 25))
     said = [erosion(rows[:end]) is not None for end in range(1, len(rows) + 1)]
-    assert said.count(True) == 19
+    assert said.count(True) == 20
     assert not any(said[-30:])
-    assert erosion([*rows, *levels((NEWEST, 21))])  # From there on it may get worse again.
+    worse = [row(80 + day, 21) for day in range(NEWEST)]
+    assert erosion([*rows, *worse])  # From there on it may get worse again.
+
+
+def test_erosion__one_drop_is_one_notice_also_where_answers_vary() -> None:
+    for seed in range(10):
+        rows = [
+            *drawn(seed, 0, 0.0),
+            *(one.model_copy(update={"recorded_at": one.recorded_at + 20 * 86_400}) for one in lower(seed)),
+        ]
+        said = [erosion(rows[:end]) is not None for end in range(1, len(rows) + 1)]
+        assert sum(now and not before for before, now in pairwise(said)) <= 2
+        assert said.count(True) <= 45
+
+
+def lower(seed: int) -> list[TrendRow]:
+    """80 days of a suite of which 7 points are lost."""
+    draw = random.Random(seed)
+    rates = draw.choices((1.0, 0.95, 0.8, 0.5), (12, 4, 3, 1), k=CASES)
+    return [row(day, sum(draw.random() < rate - 0.07 for rate in rates)) for day in range(80)]
+
+
+def test_erosion__runs_of_one_day_count_once() -> None:
+    """A bad day of a service is bad for all of them."""
+    days = levels((PINNED, 28), (3, 28))
+    bad = [row(23, 20).model_copy(update={"recorded_at": 86_400 * 23 + hour}) for hour in range(12)]
+    assert erosion([*days, *bad]) is None
+    assert erosion([*days, *(row(23 + day, 20) for day in range(4))])
+
+
+def test_erosion__a_failing_case_in_quarantine_is_no_part_of_the_rate() -> None:
+    rows = levels((PINNED, 28), (NEWEST, 25))
+    kept = [
+        one.model_copy(update={"failed": one.failed - 3, "quarantined": 3}) if at >= PINNED else one
+        for at, one in enumerate(rows)
+    ]
+    assert erosion(rows)
+    assert erosion(kept) is None
+
+
+def test_erosion__odd_numbers_of_a_file_end_nothing() -> None:
+    rows = levels((PINNED, 28), (NEWEST, 25))
+    for odd in ({"passed": 0, "failed": 0}, {"passed": -5, "failed": 5}, {"cases": 0}, {"cases": -3, "unknown": -9}):
+        erosion([*rows[:-1], rows[-1].model_copy(update=odd)])
 
 
 def test_erosion__what_is_lost_after_a_rise_is_noticed() -> None:

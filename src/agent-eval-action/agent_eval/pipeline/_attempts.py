@@ -41,10 +41,10 @@ def find_earlier(ci: CIContext, log: Callable[[str], None]) -> Earlier:
         return Earlier()
     artifact, why = ci.baseline_request.artifact, "artifacts of forks are not read" if pull_request.is_fork else ""
     attempt = ci.origin.run_attempt or 1
-    is_retry = attempt > 1
+    # On GitLab an attempt has the job's id, which says nothing of the jobs before it: the forge has to know.
+    is_retry = forge is None and attempt > 1
     try:
         if forge is not None and ci.origin.run_id is not None:
-            # On GitLab an attempt has the job's id, which says nothing of the jobs before it.
             is_retry = forge.is_retry(ci.origin.run_id, attempt)
         reports = earlier_attempts(forge, ci.origin, pull_request, artifact) if forge and forge.has_token else []
     except ForgeError as error:

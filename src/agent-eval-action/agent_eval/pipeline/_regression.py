@@ -485,6 +485,8 @@ def _note_drift(report: RunReport, history: HistoryReport) -> None:
     from agent_eval_results.data.trend import drift
     from agent_eval_results.report.phrases import drift_notices
 
+    if report.selection is not None:
+        history = history.model_copy(update={"trend": []})  # Its rows are about all cases.
     notices = drift_notices(drift(history), report.change)
     report.base_worse = bool(notices)
     report.notices += notices

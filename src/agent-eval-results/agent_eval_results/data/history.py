@@ -99,6 +99,8 @@ class TrendRow(HistoryRecord):
     """US dollars of judges and simulated users; None without a price."""
     suite: str = ""
     """Hash of the cases' ids and fingerprints: rows with different ones measured different cases."""
+    rules: str = ""
+    """Hash of thresholds, options of criteria, `num_runs` and `min_pass_rate`: others let more or fewer cases pass."""
     judges: list[str] = Field(default_factory=list)
     """Judge models, sorted."""
     adk: str = ""

@@ -37,13 +37,14 @@ CASE_ALPHA = 0.01
 """Significance level of the test of a single case."""
 _BROKE = 0.001
 """The same for the newest runs of a case if all of them failed: three of 20 are enough if the others passed."""
+_DAY = 86_400
 _PINNED = 20
-"""How many rows of the trend are at least compared with: the first half of those of the same cases."""
+"""How many days of the trend are at least compared with: the first half of those with the same cases."""
 _NEWEST = ((4, 4.2), (10, 3.5))
-"""How many of the newest rows are compared with them, and from how many standard errors of the difference on it is
+"""How many of the newest days are compared with them, and from how many standard errors of the difference on it is
 reported: few notice a step at once, more a slow decline. Without any change, together about once in 1,500 merges."""
 _RENEWED = 20
-"""How many records in a row report a lower level before it is what later ones are compared with."""
+"""For how many days a lower level is reported before it is what later ones are compared with."""
 _SPLITS = 1000
 """With more ways to split the records than this, this many are sampled."""
 
@@ -89,15 +90,15 @@ class CaseDrift:
 
 @dataclass(frozen=True, kw_only=True)
 class Erosion:
-    """The newest records of the base branch are worse than the first ones of the same cases."""
+    """The newest days of the base branch are worse than the first ones of the same cases."""
 
     before: float
     now: float
-    """Share of cases that passed, mean over the records, 0 to 1."""
+    """Share of cases that passed, mean over the days, 0 to 1."""
     first: HistoryRecord
     """The oldest record that is compared with."""
-    records: int
-    """How many of the newest records `now` is about."""
+    days: int
+    """How many of the newest days `now` is about."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,35 +176,41 @@ def drift(history: HistoryReport, *, seed: int = 0) -> Drift:
 
 
 def _erosion(trend: Sequence[TrendRow]) -> tuple[bool, Erosion | None]:
-    """Compares the newest rows with the first ones of the same cases, by the difference of means in standard errors.
+    """Compares the newest days with the first ones of the same cases, by the difference of means in standard errors.
 
-    A lower level that nobody repairs is reported for _RENEWED records; then those are what is compared with, as after a
-    rise, which would hide what is lost later.
+    The rows of one day (UTC) count as one: a bad day of a service is bad for all of them. A lower level that nobody
+    repairs is reported for _RENEWED days; then those are what is compared with, as after a rise, which would hide what
+    is lost later.
 
     Returns:
-        Whether there are enough rows, and what was lost.
+        Whether there are enough days, and what was lost.
     """
     newest = trend[-1] if trend else None
-    rows = [row for row in trend if newest and _measures(row) == _measures(newest) and row.unknown * 10 < row.cases]
-    rates = [row.passed / (row.cases - row.unknown) for row in rows]
-    first = lower = 0  # The first row that is compared with; for how many rows the level has been lower.
+    days: dict[int, list[TrendRow]] = {}
+    for row in trend:
+        if newest and _measures(row) == _measures(newest) and row.unknown * 10 < row.cases and _judged(row) > 0:
+            days.setdefault(int(row.recorded_at // _DAY), []).append(row)
+    rates = [fmean(row.passed / _judged(row) for row in rows) for rows in days.values()]
+    starts = [rows[0] for rows in days.values()]
+    first = lower = 0  # The first day that is compared with; for how many days the level has been lower.
     found = None
-    for end in range(_PINNED + _NEWEST[0][0], len(rows) + 1):
+    for end in range(_PINNED + _NEWEST[0][0], len(rates) + 1):
         found, higher = None, 0
         for count, limit in _NEWEST:
             if end - first < _PINNED + count:
                 continue
             before, now = rates[first : first + max(_PINNED, (end - first) // 2)], rates[end - count : end]
-            fallen = _standard_errors(before, now, rows[-1].cases)
-            if fallen > limit:
-                found = Erosion(before=fmean(before), now=fmean(now), first=rows[first], records=count)
+            fallen = _standard_errors(before, now, max(starts[-1].cases, 1))
+            # What was said is not over because one day was a little better.
+            if fallen > (limit / 2 if lower else limit):
+                found = Erosion(before=fmean(before), now=fmean(now), first=starts[first], days=count)
             higher = count if fallen < -limit else higher
         lower = lower + 1 if found else 0
         if higher:
             first = end - higher
-        elif lower == _RENEWED:
+        elif lower > _RENEWED:
             first, lower, found = end - _RENEWED, 0, None
-    return len(rows) >= _PINNED + _NEWEST[0][0], found
+    return len(rates) >= _PINNED + _NEWEST[0][0], found
 
 
 def _standard_errors(before: Sequence[float], now: Sequence[float], cases: int) -> float:
@@ -216,9 +223,14 @@ def _standard_errors(before: Sequence[float], now: Sequence[float], cases: int) 
     return (means[0] - means[1]) / error
 
 
+def _judged(row: TrendRow) -> int:
+    """Cases that passed or failed: a quarantined one that fails is no part of the rate, as in `totals`."""
+    return row.passed + row.failed + row.broke
+
+
 def _measures(row: TrendRow) -> tuple[object, ...]:
-    """What rows must share to be compared: the cases, and who scored them. A new google-adk may well cost something."""
-    return row.suite, row.scoring_version, row.judges
+    """What rows must share to be compared: cases, rules, who scored. A new google-adk may well cost something."""
+    return row.suite, row.rules, row.scoring_version, row.judges
 
 
 def _by_record(case: CaseHistory, count: int) -> list[tuple[int, int]]:
@@ -301,6 +313,7 @@ def trend_row(report: RunReport, record: HistoryRecord) -> TrendRow:
         tokens=round(sum(tokens) / len(tokens), 1) if tokens else None,
         cost=_cost(report.model_usage),
         suite=suite_hash(report.cases),
+        rules=_rules_hash(report),
         judges=sorted({metric.judge for case in report.cases for metric in case.metrics if metric.judge}),
         adk=",".join(sorted({value for name, value in report.provenance.items() if name.partition(" ")[0] == "adk"})),
     )
@@ -313,6 +326,17 @@ def suite_hash(cases: Sequence[CaseReport]) -> str:
         # JSON, and so an id, may have half of a surrogate pair, which strict UTF-8 refuses.
         digest.update(f"{case_id}\0{fingerprint}\0".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:16]
+
+
+def _rules_hash(report: RunReport) -> str:
+    """Hash of what decides whether a case passes. With other rules the same answers pass more or less often."""
+    rules = sorted(
+        (case.case_id, metric.name, metric.fingerprint, metric.threshold, metric.direction, metric.blocking)
+        for case in report.cases
+        for metric in case.metrics
+        if metric.threshold is not None
+    )
+    return hashlib.sha256(repr((report.num_runs, report.min_pass_rate, rules)).encode()).hexdigest()[:16]
 
 
 def _outcome(case: CaseReport) -> str:

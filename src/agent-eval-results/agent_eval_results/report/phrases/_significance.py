@@ -253,7 +253,7 @@ def drift_notices(trend: Drift, change: str = PULL_REQUEST) -> list[str]:
         lost, since = trend.erosion, _named(trend.erosion.first)
         notices.append(
             f"The base branch got worse: {lost.before:.1%} of its cases passed from {since} on, {lost.now:.1%} in the "
-            f"newest {lost.records} records. Chance alone says so in about 1 of 1,500 merges"
+            f"newest {lost.days} days. Chance alone says so on about 1 of 1,500 days"
         )
     if trend.cases:
         names = [
