@@ -184,7 +184,7 @@ def _form(setting: Setting) -> tuple[str, str]:
     if setting.parse is words:
         return "a list of texts", '["evals"]' if setting.input == "paths" else '["evals/slow/"]'
     if setting.choices:
-        return " or ".join(f'"{word}"' for word in setting.choices), f'"{setting.choices[-1]}"'
+        return " or ".join(f'"{word}"' for word in setting.choices), f'"{setting.default}"'
     for text in ("3", "0.8"):
         try:
             if isinstance(setting.parse(text), int | float):

@@ -107,7 +107,7 @@ def _in_words(text: str, first: re.Match[str]) -> tuple[int | None, int]:
     key = ""
     while word is not None:
         previous, key = key, fold(word[0])
-        is_arabic, before, rest = key[0] >= "\u0600", joins, current % 100
+        is_arabic, before, rest = key[:1] >= "\u0600", joins, current % 100
         bare = _PREFIX.sub("", key) if is_arabic and not {key} & (numbers().keys() | scales().keys()) else key
         value, scale, joins = _single(bare), scales().get(bare), bare in folded("numbers", "and")
         is_first = not count and bare in folded("numbers", "ones") and pattern("hundred").match(text, word.end())

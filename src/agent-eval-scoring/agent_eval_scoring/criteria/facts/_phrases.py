@@ -56,7 +56,7 @@ def _capitalised(text: str, match: re.Match[str], german: bool) -> Iterator[Fact
     before = text[max(match.start() - _BEFORE, 0) : match.start()]
     opens = pattern("opens").search(before) is not None
     ignored, titles = folded("names", "not"), folded("names", "titles")
-    titled = fold(before.rstrip(" .").rpartition(" ")[2]) in titles
+    titled = False
     while words and fold(words[0][0]) in titles | ignored:
         titled = titled or fold(words[0][0]) in titles
         opens = opens and len(words) == 1
@@ -201,25 +201,19 @@ class Words:
         forms = [
             rf"{_GERMAN}0?{d}\.0?{m}\.(?! ?\d{{4}})"
             rf"|(?<!ersion )(?<!v){d:0>2}\.{m:0>2}\.(?! ?\d{{4}})|0?{d}\.\s?(?:bis|-)\s?\d{{1,2}}\.0?{m}\."
-            rf"|0?{d}\.0?{m}\.(?=, ?\d\d?[:.]\d\d)|{d:0>2}\.{m:0>2}\.(?=-\d\d\.\d\d\.)"
-            rf"|(?<=\d\d\.\d\d\.-){d:0>2}\.{m:0>2}\." + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}" * slashes
+            + rf"|0?{m}[/-]0?{d}|0?{d}/0?{m}"
+            * slashes
             for m, d in pairs
         ]
         form = "|".join(forms)
-        before, behind = (
-            r"(?<![\d.,/])(?<![^.]-)(?<!^-)(?<!kapitel )(?<!bschnitt )",
-            r"(?![\d/]|[.,]\d|-(?!\d\d\.\d\d\.)\d)",
-        )
-        return bool(pairs) and re.search(f"{before}(?:{form}){behind}", self._text) is not None
+        return bool(pairs) and re.search(rf"(?<![\d.,/-])(?:{form})(?![\d/]|[.,-]\d)", self._text) is not None
 
     def has_spaced(self, fact: Fact, reference: str) -> bool:
         """Whether letters and number of a code stand together here and apart in the reference, or the reverse; or an
         ordinal is written out: third for 3rd.
         """
         if ordinal := _ORDINAL.match(reference, fact.start):  # The 1st floor: "First, go up" is none.
-            said = re.finditer(
-                rf"(?<![\w-])(?<!twenty )(?<!thirty )(\w{{1,20}}) {re.escape(fold(ordinal[2]))}(?!\w)", self._folded
-            )
+            said = re.finditer(rf"(?<![\w-])(\w{{1,20}}) {re.escape(fold(ordinal[2]))}(?!\w)", self._folded)
             return any(ordinals().get(match[1]) == int(ordinal[1]) for match in said)
         if fact.kind == "code" and (quarter := _QUARTER.fullmatch(fact.text)):
             names = [name for name, day in ordinals().items() if day == int(quarter[1])]
@@ -239,11 +233,6 @@ class Words:
         """Whether the opposite of a state is said: closed, for open."""
         opposite = _opposites().get(next(iter(fact.values)))
         return opposite is not None and self.says_one_of(table()["status"][opposite]["has"])
-
-    def denies_by_prefix(self, fact: Fact) -> bool:
-        """Whether a word of a state is there with a character that denies it: 未完了."""
-        stems = listed(table()["status"][next(iter(fact.values))]["has"])
-        return any(f"{each}{fold(stem)}" in self._folded for stem in stems if stem >= "\u2e80" for each in _NOT)
 
     def has_other_letters(self, fact: Fact, reference: str) -> bool:
         """Whether the letters in front of a number are others wherever it is said: LH 2490 for BA 2490."""
@@ -341,13 +330,12 @@ class Denials:
         """Divides it into sentences and clauses."""
         self._answer = answer
         self._sentences = [sentence for _, sentence in sentences(answer)]
-        parts = (clause for sentence in self._sentences for clause in _with_denials(sentence))
+        parts = (clause for sentence in self._sentences for clause in clauses(sentence))
         self._split = [words(sentence) for sentence in self._sentences]
         # A point of a list may say after a comma what it denies: "Deposit: 200 EUR, not refundable".
         points = [sentence for sentence in self._sentences if pattern("point").search(sentence)]
         self._places = [(each, True) for each in islice(parts, _MOST_CLAUSES)] + [(each, False) for each in points]
         self._subjects = [_subjects(each) for each, _ in self._places]
-        self._all = _subjects(answer)
 
     def denies(self, sentence: str) -> bool:
         """Whether the answer denies where it speaks of what a sentence denies; anywhere, if it speaks of it nowhere.
@@ -357,8 +345,6 @@ class Denials:
         """
         at = _nearest(words(sentence), self._split)
         about = _about(sentence)
-        if (denied := _denied(sentence)) and denied.isdisjoint(self._all):
-            return True  # In other words: it stays with you, for it is not taken along.
         subjects = _subjects(about)
         shared = [len(subjects & each) for each in self._subjects]
         most = max(shared, default=0)
@@ -394,17 +380,6 @@ class Denials:
         return not any(said.denies_opposite(state) for state in states)
 
 
-def _with_denials(sentence: str) -> list[str]:
-    """Its clauses, each with those behind it that only deny: a deposit of 50 EUR, not refundable."""
-    found: list[str] = []
-    for clause in clauses(sentence)[:_MOST_CLAUSES]:
-        if found and denial(clause) and _subjects(clause) <= _denied(clause):
-            found[-1] += f", {clause}"
-        else:
-            found.append(clause)
-    return found
-
-
 def _is_free(text: str) -> bool:
     """Whether it has a word for free of charge, denied or not."""
     return any(fold(word) in fold(plain(text)) for word in listed(table()["negation"]["free"]))
@@ -422,21 +397,6 @@ def _about(sentence: str) -> str:
     return " ".join(
         [*clause[: found.start()].split()[-_WORDS_NEAR:], *clause[found.start() :].split()[: _WORDS_NEAR + 1]]
     )
-
-
-def _denied(sentence: str) -> set[str]:
-    """What a sentence denies: the words or pairs of characters behind the denial, in Japanese and Korean before it."""
-    clause = next((each for each in clauses(sentence) if denial(each)), sentence)
-    found = denial(clause)
-    if found is None:
-        return set()
-    before, behind = clause[: found.start()], clause[found.end() :]
-    if pattern("verb_last").search(clause):
-        return {pair for pair in _subjects(before[-_WORDS_NEAR - 1 :]) if not pattern("kana").match(pair)}
-    if pattern("wide").search(clause) and not re.search("[\u0600-\u06ff]", clause):
-        return _subjects(behind[:_PART])
-    near = [each for each in behind.split() if _subjects(each)][:2] or before.split()[-2:]
-    return _subjects(" ".join(near))
 
 
 def _subjects(text: str) -> set[str]:

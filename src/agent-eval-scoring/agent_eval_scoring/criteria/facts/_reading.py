@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import islice, zip_longest
 
 from agent_eval_scoring.criteria.facts._dates import dates, times
@@ -13,12 +13,10 @@ from agent_eval_scoring.criteria.facts._fact import NUMBERS, Fact
 from agent_eval_scoring.criteria.facts._implied import implied
 from agent_eval_scoring.criteria.facts._numbers import digits, written
 from agent_eval_scoring.criteria.facts._phrases import Denials, Words, clauses, denial, names, sentences, states
-from agent_eval_scoring.criteria.facts._replaced import is_nearly_said, pieces, replaced
 from agent_eval_scoring.criteria.facts._tokens import addresses, codes, quotes
 from agent_eval_scoring.criteria.facts._words import pattern, plain
 
 _BEFORE = 12
-_MOST_UNNAMED = 20
 MOST_FACTS = 2_000
 """Facts of a text that each reader reads."""
 
@@ -99,7 +97,6 @@ def compare(
     own = sentences(reference)
     repeated = [(at, at + len(sentence)) for at, sentence in own if f" {sentence.strip()}" in f" {answer}"]
     denied = [(at, at + len(clause)) for at, clause in _denying_clauses(reference)] if negation else []
-    unknown = _Unnamed(answer, expected, own) if states else None
     for fact in _distinct(expected):
         if fact.kind == "state" and said.says_opposite(fact) and any(low <= fact.start < high for low, high in denied):
             continue  # Not open, and closed: the denial is looked for.
@@ -108,18 +105,12 @@ def compare(
             is_there = said.has(fact) or any(low <= fact.start < high for low, high in repeated)
         else:
             is_there = (index.has(fact) and not said.has_other_letters(fact, reference)) or _key(fact) in in_parts
-        if fact.kind == "state" and not is_there and unknown and not said.says_opposite(fact):
-            is_denied = any(low <= fact.start < high for low, high in denied)
-            is_there = (is_denied or not said.denies_by_prefix(fact)) and unknown.may_say(fact)
         others = set[str]() if is_there else _otherwise(fact, index, said, (reference, answer), states=states)
         known_values |= others
         (found if is_there or others else missing).append(fact)
     if negation:
         for fact, is_alike in _denials(reference, answer):
             (found if is_alike else missing).append(fact)
-    if states and not missing:
-        part = replaced(plain(reference), plain(answer), found, [fact for fact in index.facts if known.has(fact)])
-        missing += [replace(part, text=reference[part.start : part.end])] if part else []
     in_parts = index.in_other_parts(known)
     numbers = [fact for fact in _distinct(index.facts) if fact.kind in NUMBERS and not known.has(fact)]
     numbers = [fact for fact in numbers if _key(fact) not in in_parts]
@@ -153,39 +144,6 @@ def differences(before: str, after: str) -> tuple[Difference, ...]:
     for family in dict.fromkeys((*gone, *come)):
         pairs += [Difference(before=first, after=second) for first, second in zip_longest(gone[family], come[family])]
     return tuple(sorted(pairs, key=lambda pair: min(fact.start for fact in (pair.before, pair.after) if fact)))
-
-
-class _Unnamed:
-    """Whether an answer may say a state in words of no table."""
-
-    def __init__(self, answer: str, expected: Sequence[Fact], own: Sequence[tuple[int, str]]) -> None:
-        """Nothing is read before a state is asked for."""
-        self._answer, self._expected, self._own = answer, expected, own
-        self._left = _MOST_UNNAMED
-
-    @cached_property
-    def _said(self) -> Sequence[str]:
-        return [sentence for _, sentence in sentences(self._answer)]
-
-    @cached_property
-    def _pieces(self) -> Sequence[Sequence[tuple[str, int, int]]]:
-        return [*map(pieces, self._said)]
-
-    @cached_property
-    def _may(self) -> bool:
-        """Not if it names another state, or denies what its reference claims."""
-        other = {fact.values for fact in facts_of(self._answer, states=True) if fact.kind == "state"}
-        if not other <= {fact.values for fact in self._expected}:
-            return False
-        return not any(map(denial, self._said)) or any(denial(sentence) for _, sentence in self._own)
-
-    def may_say(self, fact: Fact) -> bool:
-        """Not if only the state is another one in its sentence."""
-        self._left -= 1
-        if self._left < 0 or not self._may:
-            return False
-        near = "".join(each for at, each in self._own if at <= fact.start < at + len(each))
-        return not is_nearly_said(pieces(near), self._pieces)
 
 
 _SPELLED = frozenset({"code", "name", "quote", "state"})
