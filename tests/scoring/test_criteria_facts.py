@@ -537,7 +537,8 @@ def test_facts_of__a_long_text_takes_linear_time() -> None:
     for text in texts:
         start = time.process_time()
         facts_of(text, **ALL)
-        assert time.process_time() - start < 4 * patience(), text[:20]
+        # A megabyte takes up to 4 s; what is not linear takes minutes.
+        assert time.process_time() - start < 8 * patience(), text[:20]
 
 
 # The criterion

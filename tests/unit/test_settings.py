@@ -194,7 +194,7 @@ def test_settings__of_policies() -> None:
                 ("agent = true", "a text, not true.", 'agent = "..."'),
                 ("fail-fast = []", "true or false, not [].", "fail-fast = true"),
                 ("concurrency = [3]", "a number, not [3].", "concurrency = 3"),
-                ('report = ["full"]', '"full" or "failing" or "scores" or "off", not ["full"].', 'report = "off"'),
+                ('report = ["full"]', '"full" or "failing" or "scores" or "off", not ["full"].', 'report = "full"'),
             )
         ),
         (
