@@ -40,7 +40,7 @@ def test_unread_lines__the_hint_of_a_variable_that_the_file_was_to_set(tmp_path:
     other = import_hint(
         "KeyError", "'OTHER_KEY'", traceback.replace("CRM_TOKEN", "OTHER_KEY"), tmp_path / "bot", tmp_path
     )
-    assert other.startswith("Set `OTHER_KEY` in this job")
+    assert "Set `OTHER_KEY` in the agent's `.env`; or in this shell or job" in other
 
 
 def test_unread_lines__a_link_out_of_the_repository_is_not_read(tmp_path: Path) -> None:
