@@ -303,7 +303,7 @@ def test_read_results__unreadable(tmp_path: Path) -> None:
         read_results([tmp_path])
     twice = days(1)[0]
     write(tmp_path / "twice", twice.model_copy(update={"cases": [*twice.cases, twice.cases[0]]}))
-    with pytest.raises(UnreadableError, match=r"has the case \S+ 2 times or more\. Run `agent-eval run` again, or name"):
+    with pytest.raises(UnreadableError, match=r"has the case \S+ 2 times or more\. Run `agent-eval run` again"):
         read_results([tmp_path / "twice"])
 
 
