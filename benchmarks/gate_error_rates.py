@@ -351,11 +351,11 @@ def drift_cells() -> Iterator[DriftCell]:
     """The rows, in order."""
     for num_runs in (1, 2, 3):
         yield DriftCell(name="nothing changes in 20 merges", num_runs=num_runs)
-    yield DriftCell(name="nothing changes in 150 merges", num_runs=1, merges=150, trials=60)
+    yield DriftCell(name="nothing changes in 150 merges", num_runs=1, merges=150, trials=200)
     for num_runs in (1, 2, 3):
         yield DriftCell(name="each of 10 merges takes 3 points", num_runs=num_runs, drop=0.03, merges=10, trials=25)
-    yield DriftCell(name="each of 60 merges takes .2 points", num_runs=1, drop=0.002, merges=60, trials=60)
-    yield DriftCell(name="each of 100 merges takes .1 points", num_runs=1, drop=0.001, merges=100, trials=60)
+    yield DriftCell(name="each of 60 merges takes .2 points", num_runs=1, drop=0.002, merges=60, trials=100)
+    yield DriftCell(name="each of 100 merges takes .1 points", num_runs=1, drop=0.001, merges=100, trials=100)
 
 
 def drift_chunk(cell: DriftCell, first: int, count: int, seed: int = SEED) -> Count:
@@ -374,9 +374,11 @@ def _is_said(cell: DriftCell, seed: int, trial: int) -> list[bool]:
     drops = cell.drop * np.maximum(np.arange(KEEP + cell.merges) - KEEP + 1, 0)
     now = np.maximum(rates[:, None] - drops, 0.0)
     passed = np.asarray(rng.random((cell.num_runs, *now.shape)) < now, dtype=np.float64)
+    counts = [int(cases) for cases in passed.all(axis=0).sum(axis=0)]
+    suite = {"scoring_version": 1, "cases": len(rates), "suite": "30"}
     rows = [
-        TrendRow(recorded_at=86_400.0 * record, scoring_version=1, cases=len(rates), passed=int(cases), suite="30")
-        for record, cases in enumerate(passed.all(axis=0).sum(axis=0))
+        TrendRow(recorded_at=86_400.0 * day, passed=count, failed=len(rates) - count, **suite)
+        for day, count in enumerate(counts)
     ]
     said: list[bool] = []
     for merge in range(1, cell.merges + 1):

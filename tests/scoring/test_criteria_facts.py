@@ -324,6 +324,14 @@ def test_facts__another_fact_is_missing(reference: str, answer: str, missing: st
 
 # What a reviewer of the rules above found to pass, each with a wrong fact, and to fail, each with none.
 WRONG = [
+    ("Your account is locked.", "Hello! How can I help?"),
+    ("Flight BA 249 is cancelled.", "Flight BA 249 leaves as planned."),
+    ("The payment succeeded.", "The bank turned down the payment."),
+    ("The fare of 129 EUR is not refundable.", "The fare is 129 EUR."),
+    ("It must not be taken with alcohol.", "It goes well with a beer."),
+    ("订单不能退款。", "这是您的订单。"),
+    ("Order 4821 was approved.", "We had to turn down order 4821."),
+    ("Loan approved. No guarantor needed.", "We will not lend you any money."),
     ("Your parcel was delivered.", "Your parcel has not been delivered yet."),
     ("The invoice is paid.", "The invoice is not paid yet."),
     ("Call +49 30 1234567.", "Call +49 40 1234567."),
@@ -383,6 +391,12 @@ RIGHT = [
     ("订金200元不退。", "- 订金：200元，不可退"),
     ("There is no fee.", "It is free of charge."),
     ("on Thursday, March 6", "Thu, Mar 6"),
+    ("Hi Anna, it is done.", "Hello Anna, it is done."),
+    ("Sure! The room is free.", "Certainly! The room is free."),
+    ("Tisch für 3 Personen.", "Tisch für 3 Leute."),
+    ("5名様", "5人"),
+    ("The file was deleted.", "The file was removed."),
+    ("总价是90元。", "总额是90元。"),
 ]
 
 

@@ -140,7 +140,7 @@ def next_step(view: View, *, words: bool = True) -> list[Step]:
     actor = view.outcome.actor
     for reason in view.outcome.next:
         first, *others = sentence(view, reason if words else _without_words(reason))
-        # A step for nobody belongs to whoever did the one before: it names no one else.
+        # Where nobody is named, the step is for whoever did the one before.
         other, actor = actor, actor_of(reason) or actor
         addressee = _addressee(view, actor) if other != actor else ""
         if steps and addressee:

@@ -49,7 +49,7 @@ _MATCH_TYPE_SCHEMA = {
             "type": "string",
             "pattern": r"^\s*([eE][xX][aA][cC][tT]|([iI][nN]|[aA][nN][yY])[-_ ][oO][rR][dD][eE][rR])\s*$",
         },
-        # JSON Schema tells `true` from 1, Python does not: without these two an editor would mark what the gate
+        # In JSON Schema `true` is not 1, in Python it is: without these two an editor would mark what the gate
         # accepts.
         {"type": "boolean", "const": True},
         {"type": "boolean", "const": False},
