@@ -117,6 +117,13 @@ def test_reach__an_agent_that_does_not_show_its_calls_is_not_covered() -> None:
     assert seen([CALLS_SEARCH], SHOP, calls_visible=False) == []
 
 
+def test_reach__a_call_that_a_failing_case_expects_is_covered() -> None:
+    reach = Reach()
+    reach.note(recording("a", CALLS_SEARCH), [actual("u", "Done.", *called("search"), *called("refund"))])
+    found = reach.report("shop", AgentTree(agent="shop", agents=SHOP))
+    assert found is not None and found.called == ["refund", "search"]
+
+
 def test_coverage_lines__only_of_a_whole_run_that_ended() -> None:
     coverage = seen([CALLS_SEARCH], SHOP)
     selection = SelectionReport(targets=[TargetReport(path="a.test.json")])

@@ -26,6 +26,7 @@ from agent_eval_scoring.core.text import share
 if TYPE_CHECKING:
     from agent_eval.runner import Journal, Plan, Tapes
     from agent_eval.runner.bill import Bill
+    from agent_eval.runner.plan import PlannedCase
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoices
     from agent_eval_agents.roster import Roster
@@ -170,10 +171,10 @@ class Checkout(Resources):
         self.reused += execution.reused
         return cases
 
-    def _note_reached(self, agent: str, recording: Recording) -> None:
+    def _note_reached(self, planned: PlannedCase, recording: Recording) -> None:
         from agent_eval_results.data.coverage import Reach  # The agent starts without it.
 
-        self.reach.setdefault(agent, Reach()).note(recording)
+        self.reach.setdefault(planned.agent, Reach()).note(recording, planned.case.conversation or ())
 
     def _fails(self, case: CaseReport) -> bool:
         from agent_eval.gate.regression import fails_alone  # Only fail-fast needs it so early.

@@ -79,8 +79,8 @@ class Execution:
     """Simulates the users of scenarios; None if no case has one."""
     bill: Callable[[Recording], None] = lambda _: None
     """Is given each new recording."""
-    seen: Callable[[str, Recording], None] = lambda *_: None
-    """Is given the agent of each recording, also of reused ones, and the recording."""
+    seen: Callable[[PlannedCase, Recording], None] = lambda *_: None
+    """Is given each recording, also reused ones, and its case."""
     used_up: Callable[[], RunError | None] = lambda: None
     """Why no further run may begin. Other executions may spend the same budget, so it is asked before each run."""
     on_progress: Callable[[Progress], None] = lambda _: None
@@ -220,7 +220,7 @@ class Execution:
     async def _score(self, planned: PlannedCase, recording: Recording) -> CaseReport:
         from agent_eval.runner.scoring import report_run  # The agent starts without it.
 
-        self.seen(planned.agent, recording)
+        self.seen(planned, recording)
         replies = None if self.tools is None else self.tools.replies(planned, recording.run)
         return await report_run(planned, recording, self.agents[planned.agent].metrics, replies, self.plan.masker)
 

@@ -8,7 +8,13 @@ from operator import itemgetter
 from pydantic import Field
 
 from agent_eval_results.data.causes import AgentTree
-from agent_eval_scoring.core.invocation import InvocationEvents, contents_of, declared_tools, tool_calls
+from agent_eval_scoring.core.invocation import (
+    Invocation,
+    InvocationEvents,
+    contents_of,
+    declared_tools,
+    tool_calls,
+)
 from agent_eval_scoring.core.recording import Recording
 from agent_eval_scoring.core.wire import ReportModel
 
@@ -26,7 +32,7 @@ class CoverageReport(ReportModel):
     tools: list[str] = Field(default_factory=list)
     """That its models were given, and functions of its agents. Those of a toolset are unknown if no case reaches it."""
     called: list[str] = Field(default_factory=list)
-    """The tools that were called."""
+    """The tools that were called, or that a case expects to be."""
     agents: list[str] = Field(default_factory=list)
     """Its agents with a model."""
     reached: list[str] = Field(default_factory=list)
@@ -44,9 +50,11 @@ class Reach:
         self.is_blind = False
         """Whether calls were not visible in a run."""
 
-    def note(self, recording: Recording) -> None:
-        """Adds a run."""
+    def note(self, recording: Recording, expected: Iterable[Invocation] = ()) -> None:
+        """Adds a run of a case with these expected turns."""
         self.is_blind = self.is_blind or not recording.calls_visible
+        for turn in expected:  # A case that fails, since its call is missing, is there all the same.
+            self.called.update(call.name or "" for call in tool_calls(turn.intermediate_data))
         for turn in recording.all_turns:
             spans = turn.spans or ()
             self.tools.update(declared_tools(turn.app_details))

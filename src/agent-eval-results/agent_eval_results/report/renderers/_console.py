@@ -111,15 +111,16 @@ def _blocks(
         yield ""
         yield from metrics
     yield from _remarks(view)
+    coverage = phrases.coverage_lines(report)
     if verbose:
         yield ""
         yield from base_comparison_lines(view)
         yield from _all_metrics(view)
         yield from _statistics(view)
-        yield from _notes(report.notices, files)
+        yield from _notes([*report.notices, *coverage], files)
     else:
-        yield from _notes([notice for notice in report.notices if notice not in _only_verbose(report)], {})
-    yield from _notes([*phrases.coverage_lines(report)], {})
+        shown = [notice for notice in report.notices if notice not in _only_verbose(report)]
+        yield from (_indented(styled((notice, "dim"))) for notice in (*shown, *coverage))
     yield ""
     yield from _ending(view, files, width, attended=attended, kept=kept)
 
