@@ -379,6 +379,14 @@ def test_held_rules__of_what_a_pull_request_changes(shop: Repo, github: FakeGitH
     check("golden_held_rules.txt", "".join(said))
 
 
+def test_held_rules__without_a_temporary_directory_the_rules_of_the_base_are_unread(
+    shop: Repo, github: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ci, settings = surveyed(shop, proposed(shop, github, {CONFIG: LOWER}))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    assert "gone/agent-eval-base-" in told("", ci, settings)
+
+
 def test_origin__names_files_that_are_tested_otherwise_than_committed(tmp_path: Path, github: FakeGitHub) -> None:
     repo = new_repo(tmp_path / "shop")
     repo.commit({"a.py": "1", "b.py": "1", "sub/c.py": "1", ".gitignore": "*.log\n"})

@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import subprocess
+import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 import report_samples
+from base_repos import new_repo
 from baseline_samples import case as base_case
 from baseline_samples import results
 from golden_files import check
@@ -57,6 +59,7 @@ from agent_eval_results import (
     Recording,
     RunError,
     RunReport,
+    Runs,
     ShardReport,
     StoredLines,
 )
@@ -309,6 +312,52 @@ async def test_regression__a_suspicious_case_alone_is_run_again_and_the_base_whe
         page += [f"base: {case.eval_id}, {len(case.runs)} runs" for case in made.confirmation.base]
         page += [*made.confirmation.notices, *made.messages]
     check("golden_extra_runs.txt", "\n".join(page) + "\n")
+
+
+async def test_run_base__a_group_whose_agent_cannot_start_leaves_the_results_of_another(tmp_path: Path) -> None:
+    async with sides(tmp_path, stored=1) as made:
+        checkout = made.base_checkout._checkout
+        assert checkout is not None
+        refused = AgentFailure("ImportError: no", kind=FailureKind.IMPORT)
+        checkout.agents = {**checkout.agents, "other": EchoAgent(refuses=refused)}
+        plan = Plan(cases=(planned("steady", "sleep:0.3"), planned("odd", agent="other")), num_runs=1)
+        made.base_checkout._plan = plan
+        names = {case.case_id: case.case_id for case in plan.cases}
+        steady, odd = names
+        cases = await made.confirmation._run_base({steady: 1, odd: 2}, names)
+        assert [(case.case_id, case.status) for case in cases] == [(steady, "passed")]
+        assert made.confirmation.base_checkout is not None
+        assert await made.confirmation._run_base({odd: 2}, names) == []
+        assert made.confirmation.base_checkout is None
+        [notice] = made.confirmation.notices
+        assert notice.endswith("The base's agent can't be started in its worktree: ImportError: no.")
+
+
+async def test_run_base__without_a_temporary_directory_it_is_a_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = new_repo(tmp_path / "repo")
+    commit = repo.commit({"a.txt": ""})
+    (tmp_path / "sides").mkdir()
+    async with sides(tmp_path / "sides", stored=1) as made:
+        checkout = made.head_checkout
+        checkout.context = replace(checkout.context, ci=replace(LOCAL, git=repo.opened()))
+        made.base_checkout._checkout, made.base_checkout.commit = None, commit
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+        decision = await made.decide()
+    assert decision.outcome == "failed"
+    [notice] = made.confirmation.notices
+    assert notice.startswith("The base branch could not be run to confirm a regression: [Errno 2] No such file")
+
+
+async def test_make__an_exception_of_one_side_ends_the_other(tmp_path: Path) -> None:
+    async with sides(tmp_path, stored=1) as made:
+        made.base_checkout._plan = Plan(cases=(planned("steady", "sleep:60"),), num_runs=1)
+        made.confirmation.plan = Plan(cases=(planned("odd", "bug"),), num_runs=1)
+        runs = Runs(head={"a.test.json:odd": 1}, base={"a.test.json:steady": 1}, why="suspects")
+        with pytest.raises(RuntimeError, match="a bug of the driver"):
+            await made.confirmation._make(runs, {"a.test.json:steady": "a.test.json:steady"})
+        assert made.base.in_flight == 0
 
 
 async def test_earlier_runs__of_attempts_that_did_not_pass_and_a_screening_that_is_this_ones_counts_once(

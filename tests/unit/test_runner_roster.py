@@ -107,6 +107,22 @@ async def test_roster__a_stop_waits_for_what_ends_and_cancels_what_starts() -> N
     assert agents["a0"].alive == {"a1"}
 
 
+async def test_roster__the_end_of_one_execution_leaves_the_starts_of_another_alone(tmp_path: Path) -> None:
+    agents, _, _ = counted(2)
+    agents["a1"].start_seconds = 0.2
+    roster = Roster(agents=agents, limited=agents.keys())
+    executions = []
+    for name in agents:
+        (tmp_path / name).mkdir()
+        executions.append(execution(tmp_path / name, [planned(name, agent=name)], agents=agents))
+        executions[-1].roster = roster
+    async with asyncio.timeout(20):
+        cases = await asyncio.gather(*(each.run() for each in executions))
+    assert [case.status for [case] in cases] == ["passed", "passed"]
+    for each in executions:
+        each.journal.close()
+
+
 # Loads: their limit, and the second attempt of those that took too long.
 
 

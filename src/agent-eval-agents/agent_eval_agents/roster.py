@@ -72,8 +72,8 @@ class Roster:
         self._freed.set()
 
     async def stop(self) -> None:
-        """Cancels what is starting, and waits for what is ending."""
-        starting = {key: task for key, task in self._starts.items() if not task.done()}
+        """Cancels what is starting for no run, and waits for what is ending. Other executions may have runs."""
+        starting = {key: task for key, task in self._starts.items() if not task.done() and not self._users[key]}
         for key, task in starting.items():
             del self._starts[key]
             task.cancel()

@@ -310,6 +310,11 @@ def checked(sha: str) -> str:
     return sha
 
 
+def sentence(error: Exception) -> str:
+    """What an exception says about the base branch, as a sentence."""
+    return f"{harmless(str(error))}." if isinstance(error, OSError) else str(error)
+
+
 def short(sha: str) -> str:
     """Returns the abbreviated sha of a commit, safe to print."""
     return harmless(sha)[:7]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
 
-from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
+from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, sentence, short
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval_agents.discovery import AgentChoice, AgentChoices, is_agent
 from agent_eval_scoring.core.errors import AgentEvalError
@@ -81,6 +81,7 @@ def base_checkout(
     Raises:
         GitError: The commit can't be checked out, or less completely than the head.
         NotOnBase: The commit lacks agent-eval's working directory.
+        OSError: There is no temporary directory, or its disk is full.
     """
     git.need(commit, remote or ORIGIN)
     temporary = Path(tempfile.mkdtemp(prefix="agent-eval-base-", dir=directory)).resolve()
@@ -287,9 +288,8 @@ class RerunSource:
         except NotOnBase as reason:
             return NoneYet(message=str(reason))
         except (GitError, OSError) as error:
-            message = error.message if isinstance(error, GitError) else f"{harmless(str(error))}."
             hint = error.hint if isinstance(error, GitError) else None
-            return FetchFailed(message=f"{where} could not be re-run: {message}", hint=hint)
+            return FetchFailed(message=f"{where} could not be re-run: {sentence(error)}", hint=hint)
         # After an outage the thresholds must not fail what may be as low here (`evaluate`): the reason matters.
         if (defect := incomplete(report)) is not None:
             ended = outage(report.cases) or _ended_early(report)

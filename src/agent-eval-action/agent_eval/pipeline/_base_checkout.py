@@ -58,7 +58,7 @@ class BaseCheckout:
         """Opens the worktree once; it stays open until the end. For `baseline.RerunSource`.
 
         Raises:
-            GitError, NotOnBase: As `open_base` does.
+            GitError, NotOnBase, OSError: As `open_base` does.
         """
         if self._worktree is None:
             self._worktree = await self.stack.enter_async_context(open_base(git, commit, remote=remote))
@@ -73,15 +73,13 @@ class BaseCheckout:
             first_run: The number of the first of these runs.
 
         Returns:
-            Their reports, without those whose agent can't be started while another one can.
+            Their reports, also of agents that can't be started (`split_unstarted`).
 
         Raises:
-            GitError: The base can't be checked out, or its agent can't be started there or kept apart from us.
+            GitError: The base can't be checked out, or its agent is refused there or can't be kept apart from us.
             NotOnBase: There is nothing to run.
+            OSError: Its directories can't be made.
         """
-        return _started(await self._execute(case_ids, num_runs, first_run=first_run))
-
-    async def _execute(self, case_ids: frozenset[str] | None, num_runs: int, *, first_run: int) -> list[CaseReport]:
         # Several groups of extra runs ask at once, and there is one worktree for all of them.
         async with self._opening:
             checkout, plan = await self._open()
@@ -95,7 +93,8 @@ class BaseCheckout:
         """Runs everything on the base branch that the head runs live. Replayed cases are as they were recorded.
 
         Raises:
-            GitError, NotOnBase: As for `execute`.
+            GitError, NotOnBase, OSError: As for `execute`. Or no agent started: the base itself may be fine, so this
+                is a GitError.
         """
         from agent_eval.gate.regression import apply_policy, as_recorded
         from agent_eval.gate.verdict import decide
@@ -106,8 +105,10 @@ class BaseCheckout:
         live = frozenset(case.case_id for case in self.plan.cases if case.case_id not in replayed)
         if replayed and not live and not any(case.replayed for case in replayed.values()):
             raise NotOnBase("No tape answers a case, and no case runs live.")
-        cases = await self._execute(live, num_runs, first_run=0) if live or not replayed else []
-        _started(cases)
+        cases = await self.execute(live, num_runs, first_run=0) if live or not replayed else []
+        started, why = split_unstarted(cases)
+        if why and not started:
+            raise GitError(next(iter(why)))
         cases += [as_recorded(case, min_pass_rate=rate) for case in replayed.values()]
         cases = apply_policy(cases, self.head.settings.policy, min_pass_rate=rate)
         verdict = decide(cases)
@@ -256,21 +257,18 @@ def _with_pythonpath(isolation: Isolation, value: str | None) -> Isolation:
     return dataclasses.replace(isolation, sandbox=changed)
 
 
-def _started(cases: Sequence[CaseReport]) -> list[CaseReport]:
-    """The cases whose agent started. The runs of an agent that did not start are no failures of the base: counted as
-    failures they would hide what the pull request breaks.
-
-    Raises:
-        GitError: No agent started. The base itself may be fine, so this is not `NotOnBase`.
+def split_unstarted(cases: Sequence[CaseReport]) -> tuple[list[CaseReport], dict[str, None]]:
+    """The cases whose agent started, and sentences why others did not. Runs without an agent are no failures of the
+    base: counted as failures they would hide what the pull request breaks.
     """
     from agent_eval_results.data.answers import never_started
 
     started = [case for case in cases if not never_started(case)]
-    if not started and cases:
-        [first, *_] = [run.error for case in cases for run in case.runs if run.error is not None]
-        what = first_line(first.message, 300).rstrip(".")
-        raise GitError(f"The base's agent can't be started in its worktree: {what}.")
-    return started
+    why = dict[str, None]()
+    for error in (case.runs[0].error for case in cases if never_started(case)):
+        what = first_line(error.message, 300).rstrip(".") if error is not None else ""
+        why[f"The base's agent can't be started in its worktree: {what}."] = None
+    return started, why
 
 
 @contextlib.asynccontextmanager

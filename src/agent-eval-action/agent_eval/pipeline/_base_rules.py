@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import GitError, describe
+from agent_eval.baseline import GitError, describe, sentence
 from agent_eval.pipeline._tapes import tape_digests
 from agent_eval.pipeline.ci_context import CIContext
 from agent_eval.pipeline.context import default_model
@@ -116,8 +116,8 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
         return own
     try:
         base = await _base_side(settings.in_checkout, ci, find)
-    except (GitError, NotOnBase) as error:
-        return dataclasses.replace(own, unread=first_line(str(error), 300))
+    except (GitError, NotOnBase, OSError) as error:
+        return dataclasses.replace(own, unread=first_line(sentence(error), 300))
     tapes = {
         case: f"it is not the tape of {base_ref or 'the base branch'}"
         for case, tape in head.tapes.items()
@@ -151,7 +151,7 @@ async def _base_side(there: _InCheckout, ci: CIContext, find: Find) -> Side:
     """The base branch's eval files, criteria and hashes of code.
 
     Raises:
-        GitError, NotOnBase: They can't be read.
+        GitError, NotOnBase, OSError: They can't be read.
     """
     from agent_eval.baseline.rerun import open_base
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import Baseline, Found, GitError, to_report
+from agent_eval.baseline import Baseline, Found, GitError, sentence, to_report
 from agent_eval.baseline.lookup import BaselineRequest, Resolver, resolve
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource
 from agent_eval.pipeline._attempts import Earlier, find_earlier
@@ -231,6 +231,7 @@ class Confirmation:
 
     async def _make(self, step: Runs, base_ids: Mapping[str, str]) -> None:
         from agent_eval.gate.regression import apply_policy
+        from agent_eval.runner import together
         from agent_eval_results import merge
         from agent_eval_results.report.phrases import extra_runs
 
@@ -239,7 +240,7 @@ class Confirmation:
         before = _count_scored(self.head) + _count_scored(self.base)
         counts = {base_ids[case_id]: count for case_id, count in step.base.items()}
         head_ids = {base_id: case_id for case_id, base_id in base_ids.items()}
-        made = await asyncio.gather(self._run_head(step.head), self._run_base(counts, head_ids))
+        made = await together(self._run_head(step.head), self._run_base(counts, head_ids))
         rate = self.checkout.settings.min_pass_rate
         # Whether a quarantined case is broken now, or only flaky, is for these runs to show.
         thresholds = replace(self.checkout.settings.policy, quarantine=())
@@ -284,38 +285,45 @@ class Confirmation:
         )
 
     async def _run_head(self, counts: Mapping[str, int]) -> list[CaseReport]:
+        from agent_eval.runner import together
+
         first = self.report.num_runs
         plans = [
             self.plan.more(ids, count, first_run=first + done)
             for (done, count), ids in _groups(counts, self.head).items()
         ]
-        return [case for cases in await asyncio.gather(*map(self.checkout.execute, plans)) for case in cases]
+        return [case for cases in await together(*map(self.checkout.execute, plans)) for case in cases]
 
     async def _run_base(self, counts: Mapping[str, int], head_ids: Mapping[str, str]) -> list[CaseReport]:
         """Runs cases on the base branch; `counts` and the result use the base's case ids."""
+        from agent_eval.pipeline._base_checkout import split_unstarted
+        from agent_eval.runner import together
         from agent_eval_results.report.phrases import say
 
         if not counts or self.base_checkout is None:
             return []
-        base_checkout = self.base_checkout
+        base_checkout, refusals = self.base_checkout, dict[str, None]()
         # The base's agent answers the head's eval files, so that only the agent differs.
         names = {base_id: head_ids[base_id] for base_id in counts}
         back = {name: base_id for base_id, name in names.items()}
-        try:
-            reports = await asyncio.gather(
-                *(
-                    base_checkout.execute(
-                        frozenset(names[base_id] for base_id in ids), count, first_run=self.report.num_runs + done
-                    )
-                    for (done, count), ids in _groups(counts, self.base).items()
-                )
-            )
-        except (GitError, NotOnBase) as error:
+
+        async def run(ids: Collection[str], count: int, first_run: int) -> list[CaseReport]:
+            try:
+                return await base_checkout.execute(frozenset(map(names.__getitem__, ids)), count, first_run=first_run)
+            except (GitError, NotOnBase, OSError) as error:  # Another group may have an agent that starts.
+                refusals[sentence(error)] = None
+                return []
+
+        first = self.report.num_runs
+        groups = _groups(counts, self.base)
+        reports = await together(*(run(ids, count, first + done) for (done, count), ids in groups.items()))
+        started, why = split_unstarted([case for cases in reports for case in cases])
+        notices = [say("base-not-run", message=message) for message in {**refusals, **why}]
+        if notices and not started:
             # Asked once: the stored runs then decide, as where the base can't run at all.
             self.base_checkout = None
-            self.notices.append(say("base-not-run", message=str(error)))
-            return []
-        return [case.model_copy(update={"case_id": back[case.case_id]}) for cases in reports for case in cases]
+        self.notices += [notice for notice in notices if notice not in self.notices]
+        return [case.model_copy(update={"case_id": back[case.case_id]}) for case in started]
 
 
 def _groups(counts: Mapping[str, int], cases: Sequence[CaseReport]) -> dict[tuple[int, int], list[str]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan, PlannedCase
@@ -28,6 +28,7 @@ from agent_eval_scoring.simulation import SimulatorFailure, Stop, user_of
 if TYPE_CHECKING:
     from agent_eval_results import CaseReport, CaseStatus, MetricReport
 
+_T = TypeVar("_T")
 _STOPPED = "stopped"
 _WAITING_PER_RUNNING = 4
 """Runs that may wait for judges or for retries of model calls, per concurrency slot."""
@@ -35,6 +36,17 @@ _MESSAGE = 2_000
 """Characters of an error's message: an exception may quote a whole document."""
 _LOG = 4_000
 """Characters of a traceback, and of the end of a log, that a report keeps."""
+
+
+async def together(*work: Coroutine[object, object, _T]) -> list[_T]:
+    """Like `asyncio.gather`, but the first exception ends the others, which would otherwise go on unobserved."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,13 +178,9 @@ class Execution:
         # run that waits for a judge or for the retry of a model call does not occupy a slot. With fail-fast each run is
         # scored before the next one begins, so there are as many workers as slots now.
         many = self.limiter.size if self.limits.fail_fast else most
-        workers = [asyncio.create_task(self._worker(queue, roster)) for _ in range(min(many, len(waiting)))]
         try:
-            await asyncio.gather(*workers)
+            await together(*(self._worker(queue, roster) for _ in range(min(many, len(waiting)))))
         finally:
-            for task in workers:
-                task.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
             await roster.stop()
 
     async def _reuse(self, runs: Iterable[tuple[PlannedCase, int]], waiting: list[tuple[PlannedCase, int]]) -> None:
