@@ -460,6 +460,22 @@ def test_tape_name__is_safe_and_unique(eval_id: str) -> None:
     assert tape_name(eval_id + "x") != name
 
 
+def test_tape_path__names_that_differ_only_in_case_are_two_files_on_each_system(tmp_path: Path) -> None:
+    def path(eval_id: str) -> Path:
+        return tape_path(tmp_path, "home.evalset.json", eval_id)
+
+    ids = ["lamp", "Lamp", "LAMP", "Ä", "ä", "x" * 300, "X" * 300]
+    assert len({path(eval_id).name.lower() for eval_id in ids}) == len(ids)
+    # Those that an older version recorded keep their names.
+    write_tape(tmp_path / "home.evalset.tools" / "Lamp.tape.json", small())
+    assert path("Lamp").name == "Lamp.tape.json" and path("lamp").name == "lamp.tape.json"
+    write_tape(path("lamp"), small())
+    assert path("Lamp").name == "Lamp.tape.json" and path("lamp").name == "lamp.tape.json"
+    # A system without case had no other name for this one.
+    write_tape(tmp_path / "home.evalset.tools" / tape_name("lamp", any_case=True), small())
+    assert path("lamp").name.startswith("lamp-")
+
+
 @pytest.mark.parametrize("eval_id", ["..", "../x", "a/b", "\0", "x" * 300, ".hidden", "ü\ud800"])
 def test_write_tape__hostile_ids_stay_in_their_folder(eval_id: str, tmp_path: Path) -> None:
     path = tape_path(tmp_path, "evals/home.evalset.json", eval_id)

@@ -332,6 +332,21 @@ def test_a_disk_that_becomes_full__loses_no_finished_run(
 
 @as_root
 @pytest.mark.slow
+def test_a_disk_that_becomes_full__is_no_fault_of_a_part(small_disk: Repository) -> None:
+    small_disk.evals("evals/a.test.json", {f"case-{number}": "say hello" for number in range(40)})
+    for part in ("1", "2"):
+        arguments = ("--shard", f"{part}/2", "--output-dir", f"shards/{part}", "--report", "off")
+        small_disk.gate("run", *arguments, code=0)
+    (small_disk.root / "agent-eval-results" / "ballast").write_bytes(b"x" * 40_000)
+
+    done = small_disk.gate("merge", "shards", "--report", "off", code=2)
+
+    assert "Invalid: the disk is full, so the run ended early" in done.out
+    assert "shard-recordings" not in done.out + done.err
+
+
+@as_root
+@pytest.mark.slow
 def test_a_full_disk_and_a_signal__end_in_time(small_disk: Repository) -> None:
     small_disk.evals("evals/a.test.json", {"floods": "flood:1000000", "hangs": "sleep:600"})
     (small_disk.root / "agent-eval-results" / "ballast").write_bytes(b"x" * 20_000)

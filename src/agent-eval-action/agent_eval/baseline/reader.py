@@ -32,6 +32,7 @@ from agent_eval_results import (
 )
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.files import MAX_RESULTS, read_regular
+from agent_eval_scoring.core.process import FULL, naming
 from agent_eval_scoring.core.text import first_line, harmless, plural
 
 _LARGEST = 1e18
@@ -274,11 +275,14 @@ def open_results(path: Path) -> Iterator[StoredResults]:
     with tempfile.TemporaryDirectory(prefix="agent-eval-") as name:
         folder = Path(name)
         try:
-            unpack(read_regular(path, _LIMITS.archive_bytes), folder, _LIMITS)
+            with naming(folder):
+                unpack(read_regular(path, _LIMITS.archive_bytes), folder, _LIMITS)
         except UnsafeArchive as error:
             hint = _DOWNLOAD if "zip archive" in str(error) else _UNPACK
             raise UnreadableError(f"{harmless(str(path))} is not used: {error}.", hint) from None
         except OSError as error:
+            if error.errno in FULL:  # Of the temporary directory: the zip is fine.
+                raise
             message = f"{harmless(str(path))} can't be read: {error.strerror or error}."
             raise UnreadableError(message, "Name a zip as it was downloaded.") from None
         yield StoredResults(path=path, folder=folder, report=read_file(folder), unpacked=True)

@@ -6,6 +6,8 @@ import dataclasses
 import errno
 import hashlib
 import json
+import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
@@ -45,11 +47,16 @@ def folder_of(eval_file: str) -> str:
     return eval_file.removesuffix(".json") + FOLDER
 
 
-def tape_name(eval_id: str) -> str:
-    """The file name of a case's tape: safe for every file system, unique for every id."""
+def tape_name(eval_id: str, *, any_case: bool = False) -> str:
+    """The file name of a case's tape: safe for every file system, unique for every id.
+
+    Args:
+        eval_id: The id.
+        any_case: Whether it is unique also where names that differ only in case are one file, as on macOS and Windows.
+    """
     name = quote(eval_id.encode("utf-8", "surrogatepass"), safe="")
     name = f"%2E{name[1:]}" if name.startswith(".") else name or "%"
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _LONGEST_NAME or any_case:
         digest = hashlib.sha256(eval_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         name = f"{name[:60]}-{digest}"
     return f"{name}{SUFFIX}"
@@ -57,7 +64,15 @@ def tape_name(eval_id: str) -> str:
 
 def tape_path(root: Path, eval_file: str, eval_id: str) -> Path:
     """The file of a case's tape; it need not exist."""
-    return root / folder_of(eval_file) / tape_name(eval_id)
+    plain = root / folder_of(eval_file) / tape_name(eval_id)
+    unique = plain.with_name(tape_name(eval_id, any_case=True))
+    if unique.exists():
+        return unique
+    if not plain.exists():
+        return unique if re.search(r"[A-Z]", eval_id) else plain
+    # One that was recorded before names were unique; or it is the tape of another id.
+    is_own = not plain.with_name(plain.name.swapcase()).exists() or plain.name in os.listdir(plain.parent)  # noqa: PTH208
+    return plain if is_own else unique
 
 
 def read_tape(path: Path, root: Path) -> Tape | None:

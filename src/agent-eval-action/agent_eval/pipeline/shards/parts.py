@@ -33,7 +33,7 @@ from agent_eval_results import (
 )
 from agent_eval_scoring.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval_scoring.core.problem import Problem, Severity, has_error
-from agent_eval_scoring.core.process import collector_paused
+from agent_eval_scoring.core.process import FULL, collector_paused
 from agent_eval_scoring.core.text import harmless, listed, plural
 from agent_eval_scoring.models import Spent
 
@@ -183,6 +183,8 @@ class Parts:
             except FileNotFoundError:
                 problems.append(_recordings_lost(name, "It does not exist"))
             except (OSError, ValueError) as error:
+                if isinstance(error, OSError) and error.errno in FULL:  # The journal can't be written.
+                    raise
                 why = getattr(error, "strerror", None) or "It is damaged"
                 problems.append(_recordings_lost(name, f"{why} (line {max(line_number, 1)})"))
         return problems
