@@ -33,11 +33,12 @@ from agent_eval_results import (
 )
 from agent_eval_scoring.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval_scoring.core.problem import Problem, Severity, has_error
-from agent_eval_scoring.core.process import FULL, collector_paused
+from agent_eval_scoring.core.process import collector_paused
 from agent_eval_scoring.core.text import harmless, listed, plural
 from agent_eval_scoring.models import Spent
 
 _RESULTS = FILES["results-file"]
+_FREE = "Free space there, or name another output-dir, and merge again."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,12 +180,13 @@ class Parts:
                     recording = Recording.model_validate_json(line)
                     # An attempt that was replaced has recordings of the same runs, which do not belong to the scores.
                     if self._sources.get(recording.run_id) == number:
-                        journal.adopt(line, recording)
+                        try:
+                            journal.adopt(line, recording)
+                        except OSError as full:  # Of this job: no part is the cause.
+                            return [*problems, _without_recordings(f"Recordings of parts are missing: {full}.", _FREE)]
             except FileNotFoundError:
                 problems.append(_recordings_lost(name, "It does not exist"))
             except (OSError, ValueError) as error:
-                if isinstance(error, OSError) and error.errno in FULL:  # The journal can't be written.
-                    raise
                 why = getattr(error, "strerror", None) or "It is damaged"
                 problems.append(_recordings_lost(name, f"{why} (line {max(line_number, 1)})"))
         return problems
@@ -235,12 +237,13 @@ def _only(case: CaseReport, runs: set[int]) -> CaseReport:
 
 
 def _recordings_lost(name: str, why: str) -> Problem:
-    return Problem(
-        severity=Severity.WARNING,
-        code="shard-recordings",
-        message=f"{name} can't be read, so the recordings of this part are missing. {why}.",
-        hint="The scores and the verdict do not depend on it. Download the artifact of the part again.",
-    )
+    message = f"{name} can't be read, so the recordings of this part are missing. {why}."
+    return _without_recordings(message, "Download the artifact of the part again.")
+
+
+def _without_recordings(message: str, remedy: str) -> Problem:
+    hint = f"The scores and the verdict do not depend on it. {remedy}"
+    return Problem(severity=Severity.WARNING, code="shard-recordings", message=message, hint=hint)
 
 
 def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[PartResults], list[Problem]]:
