@@ -467,8 +467,14 @@ def test_environment__all_that_decides_what_is_installed_counts(bench: Bench) ->
         "bot/requirements.txt": "demo-dep\n-r more.txt\n-c c.txt\n./pkg\n",
         **{"bot/more.txt": "x", "bot/c.txt": "x", "bot/pkg/mod.py": "x = 1", ".python-version": "3.12\n"},
         "uv.toml": "offline = true\n",
+        "bot/pyproject.toml": "[tool.uv]\nindex-url = 'https://a.example'\n",
+        "pyproject.toml": "[tool.uv]\nresolution = 'lowest'\n",
+        "../uv.toml": "offline = false\n",
     }
-    prints = []
+    prints = [fingerprint(dependencies(bench), bench.root)]
+    for settings in ("prerelease = 'allow'\n", "prerelease = 'disallow'\n"):
+        (bench.root / "uv.toml").write_text(settings)
+        prints.append(fingerprint(dependencies(bench), bench.root))
     for path, text in files.items():
         (bench.root / path).write_text(text)
         prints.append(fingerprint(dependencies(bench), bench.root))

@@ -346,10 +346,12 @@ def _entry_points(project: dict[str, Any]) -> str:
 def fingerprint(dependencies: Dependencies, root: Path) -> str:
     """A hash of everything that decides what gets installed.
 
-    That is the file itself, the requirements and constraints that it includes, the lock file, uv.toml, and the sources
-    of local packages.
+    That is the file itself, the requirements and constraints that it includes, the lock file, uv's configuration, and
+    the sources of local packages.
     """
     digest = hashlib.sha256(f"{dependencies.kind.name} {dependencies.python}".encode())
+    for settings in _uv_settings(dependencies.directory or root.resolve()):
+        digest.update(f"\n{settings}\n".encode("utf-8", "surrogateescape"))
     file = dependencies.file
     if file is None:
         return digest.hexdigest()
@@ -393,7 +395,7 @@ def uses_in_place(dependencies: Dependencies, root: Path) -> bool:
 
 
 def declaring_files(dependencies: Dependencies, root: Path) -> list[Path]:
-    """The file of the dependencies, with those that it includes, its lock file, and uv.toml."""
+    """The file of the dependencies, with those that it includes, and its lock file."""
     file = dependencies.file
     if file is None:
         return []
@@ -402,8 +404,22 @@ def declaring_files(dependencies: Dependencies, root: Path) -> list[Path]:
         paths = list(_included(file))
     elif (lock := _lock_of(file, root.resolve())) is not None:
         paths += [lock, lock.with_name("pyproject.toml")]
-    paths += [directory / "uv.toml" for directory in (file.parent, root) if (directory / "uv.toml").is_file()]
     return list(dict.fromkeys(paths))
+
+
+def _uv_settings(start: Path) -> Iterator[str]:
+    """The configuration files of uv from a directory upwards: it reads the nearest one, or a workspace's."""
+    for folder in (start, *start.parents):
+        for name in ("uv.toml", "pyproject.toml"):
+            if (folder / name).is_file():
+                with contextlib.suppress(AgentFailure):  # uv says what is wrong with it.
+                    document = _toml(folder / name)
+                    if settings := document if name == "uv.toml" else _table(_table(document.get("tool")).get("uv")):
+                        yield repr(settings)
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _included(file: Path) -> Iterator[Path]:
@@ -455,7 +471,7 @@ def _places_in(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sources_in(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for source in (((document.get("tool") or {}).get("uv") or {}).get("sources") or {}).values():
+    for source in _table(_table(_table(document.get("tool")).get("uv")).get("sources")).values():
         yield from (entry for entry in (source if isinstance(source, list) else [source]) if isinstance(entry, dict))
 
 

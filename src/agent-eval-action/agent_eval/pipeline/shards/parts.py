@@ -169,7 +169,7 @@ class Parts:
 
     def _adopt_recordings(self, journal: Journal) -> list[Problem]:
         """Copies the recordings of the runs that count, and returns a problem for each unreadable file."""
-        problems = []
+        problems: list[Problem] = []
         for number, result in enumerate(self.results):
             path = result.folder / FILES["recordings-file"]
             name = str(PurePath(result.file).with_name(path.name))
