@@ -41,11 +41,11 @@ if TYPE_CHECKING:
         tapes_unsupported,
         unanswered,
     )
-    from agent_eval.pipeline.live_agent import AgentUnavailable, open_live_agent
+    from agent_eval.pipeline.early import AgentUnavailable, open_live_agent
     from agent_eval.pipeline.output import links_of
     from agent_eval.pipeline.pipeline import Outcome
 
-_MODULES = ("_files", "_tapes", "live_agent", "output", "pipeline")
+_MODULES = ("_files", "_tapes", "early", "output", "pipeline")
 
 if not TYPE_CHECKING:
 

@@ -62,7 +62,7 @@ class HeldRules:
     def reasons(self, cases: list[CaseReport]) -> list[Reason]:
         """Reasons to fail whatever the cases did."""
         from agent_eval.gate.policy import PolicyReader
-        from agent_eval.gate.rule_effects import cases_removed, cases_replaced, not_scorable
+        from agent_eval.gate.rule_changes import cases_removed, cases_replaced, not_scorable
 
         if self.changes is None:
             return []
@@ -73,7 +73,7 @@ class HeldRules:
 
     def report(self, cases: list[CaseReport]) -> RuleChangesReport | None:
         """The report of the changed rules; None where there is no base branch."""
-        from agent_eval.gate.rule_effects import rule_changes_report
+        from agent_eval.gate.rule_changes import rule_changes_report
         from agent_eval_results import RuleChangesReport
 
         if self.changes is None:
@@ -81,14 +81,9 @@ class HeldRules:
         report = rule_changes_report(
             self.changes, cases, base_ref=self.base_ref, accepted=self.accepted, removal=self.removal
         )
-        return report.model_copy(
-            update={
-                "not_accepted": self.not_accepted,
-                "tapes": self.tapes,
-                "renamed": dict(self.renamed),
-                "replaced": sum(file.removed for file in self.changes.replaced),
-            }
-        )
+        report.not_accepted, report.tapes, report.renamed = self.not_accepted, self.tapes, dict(self.renamed)
+        report.replaced = sum(file.removed for file in self.changes.replaced)
+        return report
 
 
 async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: AgentChoices, find: Find) -> HeldRules:
@@ -105,8 +100,7 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
     if suite.errors or not (ci.compares or ci.activity.pull_request is not None):
         return own
     from agent_eval.baseline.rerun import NotOnBase
-    from agent_eval.gate.rule_changes import rule_changes
-    from agent_eval.gate.rule_effects import loosened_by_renaming
+    from agent_eval.gate.rule_changes import loosened_by_renaming, rule_changes
 
     base_ref = ci.activity.base_ref or (ci.baseline_request.base_ref if ci.baseline_request is not None else "")
     head = _side(settings.tape_mode, settings.root, suite, choices)

@@ -1,14 +1,18 @@
-"""What a run starts before it has read its files: the isolation of its agent, and the import of google-adk."""
+"""What a run starts before it has read its files: the isolation of its agent, and the import of google-adk; also one
+agent without a run, for callers that talk to it without a plan.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import dataclasses
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.pipeline.context import Early, RunContext, masker_of
+from agent_eval.pipeline.context import Early, RunContext, masker_of, open_agents, prepare
+from agent_eval_agents.protocol import Agent, AgentRefused
 from agent_eval_agents.sandbox import (
     AGENT_USER,
     NO_PROCESS,
@@ -18,21 +22,27 @@ from agent_eval_agents.sandbox import (
     without_github_identity,
 )
 from agent_eval_scoring.core.errors import AgentEvalError
+from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.core.problem import Problem, has_error
 
 if TYPE_CHECKING:
     from agent_eval.settings import Settings
+    from agent_eval_agents.discovery import AgentChoices
 
 _END_SECONDS = 2.0
 """For the end of what was started early and not needed."""
 
 
-class NotIsolated(AgentEvalError):
-    """The agent can't be isolated as required; nothing was started."""
+class AgentUnavailable(AgentEvalError):
+    """The agent can't be started as it is configured. Nothing was asked."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("; ".join(problem.message for problem in problems))
         self.problems = tuple(problems)
+
+
+class NotIsolated(AgentUnavailable):
+    """The agent can't be isolated as required; nothing was started."""
 
 
 @contextlib.asynccontextmanager
@@ -115,3 +125,33 @@ def open_isolation(
         if has_error(isolation.problems):
             raise NotIsolated(isolation.problems)
         yield dataclasses.replace(isolation, problems=(*isolation.problems, *left_out))
+
+
+@contextlib.asynccontextmanager
+async def open_live_agent(settings: Settings, context: RunContext, choices: AgentChoices) -> AsyncIterator[Agent]:
+    """Starts an agent with the isolation, the environment, and the masking of a run.
+
+    Args:
+        settings: The output directory receives the logs of the agent's processes.
+        context: The environment, and where lines are logged.
+        choices: Without problems, and with one agent.
+
+    Raises:
+        AgentUnavailable: Isolation is required and not possible, or the agent is configured wrongly.
+        AgentFailure: The agent fails when it starts.
+    """
+    [path] = {choice.path for choice in choices.by_file.values()}
+    with contextlib.ExitStack() as stack:
+        isolation = stack.enter_context(open_isolation(settings, context, runs_here=choices.runs_here))
+        prepared = await prepare(settings, context, choices, isolation, until=time.monotonic() + settings.run_timeout)
+        if has_error(prepared.problems):
+            raise AgentUnavailable(prepared.problems)
+        for problem in [*isolation.problems, *prepared.problems]:
+            context.log(f"agent-eval: {problem.message}")
+        limiter = Limiter.of(settings.concurrency, remote=choices.remote)
+        async with open_agents(settings, context, choices, isolation, limiter, prepared) as agents:
+            try:
+                await agents[path].start()
+                yield agents[path]
+            except AgentRefused as refused:
+                raise AgentUnavailable([refused.problem]) from refused

@@ -98,6 +98,18 @@ class Feature:
         return ()
 
 
+class Coverage(Feature):
+    """Adds what the cases reach; every text but the comment says what they leave out. Decides nothing."""
+
+    def after(self, report: RunReport, checkout: Checkout) -> None:
+        """Adds what this job's runs reached to what those of merged parts did."""
+        from agent_eval_results.data.coverage import joined
+
+        trees = {tree.agent: tree for tree in report.agents}
+        own = [reach.report(agent, trees.get(agent)) for agent, reach in checkout.reach.items()]
+        report.coverage = joined([*report.coverage, *filter(None, own)])
+
+
 def with_results_of(report: RunReport, other: RunReport) -> None:
     """Adds to a report what another job's has beside its cases and its usage: versions, agents, coverage."""
     report.provenance |= {name: value for name, value in other.provenance.items() if name != "concurrency"}

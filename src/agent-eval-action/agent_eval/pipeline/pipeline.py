@@ -25,9 +25,8 @@ from agent_eval.pipeline._tapes import chosen_runs, is_missed, open_tapes, plan_
 from agent_eval.pipeline.budget import Budget, open_bill, times
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import default_model, masker_of, model_settings, model_uses, open_models, prepare
-from agent_eval.pipeline.coverage import Coverage
 from agent_eval.pipeline.early import NotIsolated, isolate
-from agent_eval.pipeline.features import Feature, Run
+from agent_eval.pipeline.features import Coverage, Feature, Run
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import Recorded, remove_results, warm_up, write, write_if_possible, write_refusal
 from agent_eval.pipeline.queued import MergeQueue

@@ -6,13 +6,52 @@ separately with the reason. A delta is a plain difference; `gate.regression` dec
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import agent_eval_results as results
-from agent_eval.gate.diff._metrics import Fate, MetricTable, alike, fate_note
 from agent_eval_results.data.pairing import Pair, Pairing
 from agent_eval_results.data.stored_runs import StoredMeans, stored_means
+
+_MOST_DROPS = 10
+_SAME = 1e-9
+"""Scores that differ by at most this rounding error are equal."""
+
+Fate = Literal["comparable", "options", "judge", "scoring", "unmeasured", "unjudged", "new", "gone", "replayed"]
+"""Whether a metric's two scores may be compared, or why not."""
+
+
+def _fate_note(
+    fate: Fate, head: results.MetricReport | None = None, base: results.MetricReport | None = None
+) -> results.Reason | None:
+    """Why two scores can't be compared; None for comparable ones."""
+    if fate == "comparable":
+        return None
+    if fate == "judge" and head is not None and base is not None:
+        return results.Reason.of("judge-differs", models=[head.judge or "none", base.judge or "none"])
+    if fate == "unmeasured" and head is not None:
+        return results.Reason.of("unmeasured", side="here" if head.score is None else "base")
+    return results.Reason.of(_NOTES[fate])
+
+
+_NOTES: Mapping[Fate, str] = {
+    "judge": "judge-differs",
+    "options": "options-differ",
+    "scoring": "scoring-differs",
+    "unmeasured": "unmeasured",
+    "unjudged": "side-unjudged",
+    "new": "new-criterion",
+    "gone": "criterion-gone",
+    "replayed": "was-replayed",
+}
+
+
+def _alike(score: float | None, other: float | None) -> bool:
+    """Whether two scores are the same, or both missing."""
+    return score == other if score is None or other is None else abs(score - other) <= _SAME
 
 
 def compare(
@@ -32,7 +71,7 @@ def compare(
         result on one side, or with another definition there, has no delta.
     """
     means = stored_means(base, history)
-    table = MetricTable(same_scoring=head.scoring_version == base.scoring_version)
+    table = _Metrics(same_scoring=head.scoring_version == base.scoring_version)
     compared = [(pair, _compared(*pair, means, table)) for pair in pairing.pairs]
     listed = {id(case): comparison for (case, _), comparison in compared if comparison is not None}
     listed |= {id(case): _alone(case, "changed", head=case, base=old) for case, old in pairing.changed}
@@ -57,7 +96,7 @@ def compare(
 
 
 def _compared(
-    head: results.CaseReport, base: results.CaseReport, means: StoredMeans, table: MetricTable
+    head: results.CaseReport, base: results.CaseReport, means: StoredMeans, table: _Metrics
 ) -> results.CaseComparison | None:
     """How a case of both sides differs; None if it passed on both, under the same id."""
     renamed = head.case_id != base.case_id
@@ -128,7 +167,7 @@ def _change(
         return "newly_failing", None
     if not foreign:
         return "fixed", None
-    because = fate_note(fates.get(foreign[0], "gone"))
+    because = _fate_note(fates.get(foreign[0], "gone"))
     side: Literal["here", "base"] = "here" if failing is head else "base"
     return "unjudged", results.Reason.of("metric-not-compared", metric=foreign[0], because=because, side=side)
 
@@ -148,9 +187,9 @@ def _metrics(
         if not metric.is_configured:
             continue
         if fate != "comparable" or old is None:
-            note = fate_note(fate, metric, old)
+            note = _fate_note(fate, metric, old)
             yield results.CaseMetricComparison(name=metric.name, score=results.Delta(head=metric.score), note=note)
-        elif metric.status != old.status or not alike(metric.score, old.score):
+        elif metric.status != old.status or not _alike(metric.score, old.score):
             there = old.threshold
             yield results.CaseMetricComparison(
                 name=metric.name,
@@ -220,3 +259,139 @@ def _notes(head: results.RunReport, base: results.RunReport, pairing: Pairing) -
         yield differ
     if head.min_pass_rate != base.min_pass_rate:
         yield results.Reason.of("min-pass-rate-differs", here=head.min_pass_rate, there=base.min_pass_rate)
+
+
+@dataclass(kw_only=True)
+class _Row:
+    """A metric over the cases so far."""
+
+    cases: int = 0
+    head: float = 0.0
+    base: float = 0.0
+    thresholds: set[float | None] = field(default_factory=set)
+    base_thresholds: set[float | None] = field(default_factory=set)
+    moved: Counter[tuple[float, float]] = field(default_factory=Counter)
+    """Number of cases with another threshold than on the base branch, by (base, head)."""
+    left_out: dict[str, list[results.Reason]] = field(default_factory=dict)
+    """Why cases can't be compared: equal reasons, one for each case."""
+
+
+@dataclass(kw_only=True)
+class _Metrics:
+    """Accumulates metrics over the cases."""
+
+    same_scoring: bool
+    """Whether both sides were scored by the same rules."""
+    _rows: dict[str, _Row] = field(default_factory=dict)
+    _dropped: list[tuple[float, results.CaseReport, results.MetricReport, float]] = field(default_factory=list)
+
+    def add(
+        self,
+        case: results.CaseReport,
+        old: results.CaseReport,
+        head: results.MetricReport,
+        base: results.MetricReport | None,
+        *,
+        judged: bool,
+    ) -> Fate:
+        """Adds a metric of a case.
+
+        Args:
+            case: The case on the head.
+            old: The case on the base branch.
+            head: The metric on the head.
+            base: The metric of that name on the base branch.
+            judged: Whether the case has a result on both sides.
+
+        Returns:
+            Whether the two scores may be compared.
+        """
+        row = self._rows.setdefault(head.name, _Row())
+        row.thresholds.add(head.threshold)
+        if base is not None:
+            row.base_thresholds.add(base.threshold)
+            if base.threshold is not None and head.threshold is not None and base.threshold != head.threshold:
+                row.moved[base.threshold, head.threshold] += 1
+        fate = self._fate(head, base) if judged else "unjudged"
+        if fate == "comparable" and head.name == "invocation_duration_v1" and case.replayed:
+            fate = "replayed"  # No model took its time.
+        if fate == "new" and base is None and any(run.error is not None for run in old.runs):
+            fate = "unmeasured"  # A run that broke off has no scores.
+        if (note := _fate_note(fate, head, base)) is not None:
+            row.left_out.setdefault(str(note), []).append(note)
+            return fate
+        assert base is not None
+        assert head.score is not None
+        assert base.score is not None
+        row.cases += 1
+        row.head += head.score
+        row.base += base.score
+        if case.passed and old.passed and head.threshold is not None:
+            drop = head.score - base.score if head.direction == "lower" else base.score - head.score
+            if drop > _SAME:
+                self._dropped.append((drop, case, head, base.score))
+        return fate
+
+    def _fate(self, head: results.MetricReport, base: results.MetricReport | None) -> Fate:
+        if base is None or (head.threshold is not None and base.threshold is None):
+            return "new"
+        if not self.same_scoring:
+            return "scoring"
+        if head.judge != base.judge:
+            return "judge"
+        if head.fingerprint and base.fingerprint and head.fingerprint != base.fingerprint:
+            return "options"
+        if head.score is None or base.score is None or "not_evaluated" in {head.status, base.status}:
+            return "unmeasured"
+        return "comparable"
+
+    def rows(self) -> list[results.MetricComparison]:
+        """The head's metrics, in order of appearance."""
+        return [
+            results.MetricComparison(
+                name=name,
+                cases=row.cases,
+                score=results.Delta(head=row.head / row.cases, base=row.base / row.cases)
+                if row.cases
+                else results.Delta(),
+                threshold=_only(row.thresholds),
+                base_threshold=_only(row.base_thresholds),
+                not_compared=sum(map(len, row.left_out.values())),
+                note=_left_out(row),
+            )
+            for name, row in self._rows.items()
+        ]
+
+    def drops(self) -> list[results.Move]:
+        """The largest drops of scores that still pass, the largest first."""
+        return [
+            results.Move(
+                case_id=case.case_id,
+                file=case.file,
+                eval_id=case.eval_id,
+                name=metric.name,
+                score=results.Delta(head=metric.score, base=base),
+            )
+            for _, case, metric, base in heapq.nlargest(_MOST_DROPS, self._dropped, key=lambda entry: entry[0])
+        ]
+
+    def notes(self) -> Iterator[results.Reason]:
+        """The changed thresholds."""
+        for name, row in self._rows.items():
+            for (base, head), count in row.moved.most_common(3):
+                yield results.Reason.of("threshold-moved", metric=name, here=head, there=base, count=count)
+
+
+def _only(thresholds: set[float | None]) -> float | None:
+    return next(iter(thresholds)) if len(thresholds) == 1 else None
+
+
+def _left_out(row: _Row) -> results.Reason | None:
+    """The most frequent reason, and how many cases have others."""
+    ordered = sorted(row.left_out.values(), key=len, reverse=True)
+    if not ordered:
+        return None
+    first, *others = ordered
+    return results.Reason.of(
+        "left-out", because=first[0], count=len(first), more=sum(map(len, others)), total=row.cases
+    )
