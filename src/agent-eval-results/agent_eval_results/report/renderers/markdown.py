@@ -9,15 +9,14 @@ adds the marker that identifies the comment.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from agent_eval_results import NO_SECRETS, CaseReport, ComparisonReport, RunReport
+from agent_eval_results import NO_SECRETS, ComparisonReport, RunReport
 from agent_eval_results.outcome import change_counts
-from agent_eval_results.report import views
+from agent_eval_results.report import phrases, views
 from agent_eval_results.report.markup import (
     baseline_sentence,
     code,
@@ -29,38 +28,9 @@ from agent_eval_results.report.markup import (
     place,
     prose,
 )
-from agent_eval_results.report.phrases import (
-    STATUSES,
-    VERDICTS,
-    Page,
-    Step,
-    ToRun,
-    agent_changes,
-    agent_unchanged,
-    are_alike,
-    as_often,
-    case_details,
-    case_difference,
-    cause_evidence,
-    cause_sentence,
-    changed_lead,
-    changed_place,
-    changed_title,
-    coverage_lines,
-    diff,
-    headline,
-    headline_status,
-    live_notices,
-    next_label,
-    next_step,
-    other_reasons,
-    place_reference,
-    sides,
-    suite_lines,
-    why_not_passed,
-)
+from agent_eval_results.report.phrases import diff
 from agent_eval_results.report.phrases.rule_changes import base_name, rule_rows, rule_sentences
-from agent_eval_results.report.views.examples import SharedCause, acted_before, example_of, shared_causes
+from agent_eval_results.report.views.examples import acted_before, example_of, shared_causes
 from agent_eval_results.report.views.links import case_reference
 from agent_eval_scoring.core.text import listed, plural, shorten
 
@@ -102,7 +72,7 @@ _MARKS: Mapping[str, str] = {
     "error": "⛔",
     "warning": "⚠️",
     "notice": "ℹ️",
-    **{name: look.emoji for name, look in (*STATUSES.items(), *VERDICTS.items())},
+    **{name: look.emoji for name, look in (*phrases.STATUSES.items(), *phrases.VERDICTS.items())},
 }
 
 
@@ -138,14 +108,14 @@ def environment() -> Environment:
         "shorten": shorten,
         "lines": lambda text: [line.strip() for line in text.splitlines()],
         "score": views.score_text,
-        "changed_place": changed_place,
-        "sides": sides,
-        "difference": pass_context(lambda context, case: case_difference(case, context["view"])),
-        "why": pass_context(lambda context, case: why_not_passed(case, context["view"])),
-        "sentence": pass_context(lambda context, cause: cause_sentence(cause, context["view"].branch)),
-        "evidence": pass_context(lambda context, cause: cause_evidence(cause, context["view"].branch)),
-        "lead": changed_lead,
-        "change": pass_context(lambda context, place: linked(place_reference(place), context["links"])),
+        "changed_place": phrases.changed_place,
+        "sides": phrases.sides,
+        "difference": pass_context(lambda context, case: phrases.case_difference(case, context["view"])),
+        "why": pass_context(lambda context, case: phrases.why_not_passed(case, context["view"])),
+        "sentence": pass_context(lambda context, cause: phrases.cause_sentence(cause, context["view"].branch)),
+        "evidence": pass_context(lambda context, cause: phrases.cause_evidence(cause, context["view"].branch)),
+        "lead": phrases.changed_lead,
+        "change": pass_context(lambda context, place: linked(phrases.place_reference(place), context["links"])),
         "commit": pass_context(lambda context, sha: commit(sha, context["links"])),
         "baseline": pass_context(lambda context, item: baseline_sentence(item, context["detail"], context["links"])),
         "duration": views.duration_text,
@@ -188,22 +158,21 @@ def comment_markdown(
     """
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a comment needs at least {SMALLEST_LIMIT:,} characters, not {limit:,}")
-    content = content_of(report)
-    links = views.Links() if links is None else links
+    view, links = views.view_of(report), views.Links() if links is None else links
     no_verdict = bool(title)
-    status = "notice" if no_verdict else content.status
-    title = title or content.headline
+    status = "notice" if no_verdict else phrases.headline_status(report)
+    title = title or phrases.headline(view)
     if key:
         # Comments of several workflows stand below each other.
         title = f"{title} · {shorten(key, 60)}"
-    template = environment().get_template("comment.md.j2")
+    template, values_of = environment().get_template("comment.md.j2"), _values(view, links, warnings)
 
     def render(detail: views.Detail, shortened: bool) -> str:
-        values = context(content, detail, links, warnings, rows=min(_COMMENT_ROWS, detail.listed))
+        values = values_of(detail, min(_COMMENT_ROWS, detail.listed))
         values |= {
             "headline": title,
             "headline_status": status,
-            "notices": _notices(content)[: min(detail.listed, 10)],
+            "notices": values["notices"][: min(detail.listed, 10)],
             "shortened": shortened,
         }
         return template.render({**values, "next": "" if no_verdict else values["next"]})
@@ -234,19 +203,19 @@ def summary_markdown(
     """
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a summary needs at least {SMALLEST_LIMIT:,} bytes, not {limit:,}")
-    content = content_of(of)
-    report = content.view.report
-    links = views.Links() if links is None else links
-    template = environment().get_template("summary.md.j2")
+    view, links = views.view_of(of), views.Links() if links is None else links
+    report = view.report
+    title, status = phrases.headline(view), phrases.headline_status(report)
+    template, values_of = environment().get_template("summary.md.j2"), _values(view, links, warnings)
 
     def render(detail: views.Detail, shortened: bool) -> str:
-        values = context(content, detail, links, warnings, rows=min(_SUMMARY_ROWS, detail.listed))
+        values = values_of(detail, min(_SUMMARY_ROWS, detail.listed))
         values |= {
+            "headline": title,
+            "headline_status": status,
             "note": views.run_note(report),
             "low_turns": views.cases_with_low_turns(report),
-            "notices": [*(each for each in report.notices if each not in content.reasons), *coverage_lines(report)][
-                : detail.listed
-            ],
+            "notices": [*values["notices"], *phrases.coverage_lines(report)][: detail.listed],
             "files": report.files[: min(detail.listed, 200)],
             "more_files": max(len(report.files) - min(detail.listed, 200), 0),
             "provenance": _provenance(report)[: min(detail.listed, 10)],
@@ -256,9 +225,7 @@ def summary_markdown(
         return template.render(values)
 
     text = views.fitting(render, SUMMARY_DETAILS, lambda text: len(text.encode("utf-8")) <= limit)
-    if text is not None:
-        return text
-    return f"## {_MARKS[content.status]} {prose(shorten(content.headline, 120))}\n"
+    return f"## {_MARKS[status]} {prose(shorten(title, 120))}\n" if text is None else text
 
 
 def _provenance(report: RunReport) -> list[tuple[str, str]]:
@@ -277,7 +244,7 @@ def _provenance(report: RunReport) -> list[tuple[str, str]]:
 
 def part_summary(report: RunReport) -> str:
     """The job summary of one part of a run: its headline. The merge shows the cases of all parts."""
-    title = headline(views.view_of(report))
+    title = phrases.headline(views.view_of(report))
     return "\n".join(f"{prose(line)}\n" for line in (title, *report.notices)) + "\n"
 
 
@@ -292,129 +259,96 @@ def utf16_length(text: str) -> int:
     return len(text) + sum(char > "\uffff" for char in text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Content:
-    """What a text says, found once; a `Detail` only bounds it."""
-
-    view: views.View
-    headline: str
-    status: str
-    """The symbol before the headline."""
-    next: Sequence[Step]
-    """What to do next."""
-    reasons: Sequence[str]
-    shared: Sequence[SharedCause]
-    alone: Sequence[CaseReport]
-    """Failing cases that no cause explains."""
-    errors: Sequence[views.Cause]
-
-
-def content_of(of: RunReport | views.View) -> Content:
-    """What the comment and the job summary say of a report."""
-    view = views.view_of(of)
-    report, groups = view.report, view.groups
-    shared, left = shared_causes(report, [*groups.worse, *groups.failed], view.branch)
-    # Why a case ran live matters where one that did is what a reader has to look at.
-    is_live = report.failed and any(not case.replayed for case in view.to_look_at())
-    return Content(
-        view=view,
-        shared=shared,
-        alone=[case for case in left if not views.has_cause(case)],
-        errors=[*views.causes(report, [case for case in left if views.has_cause(case)]), *view.errors],
-        headline=headline(view),
-        status=headline_status(report),
-        reasons=[*other_reasons(view), *(live_notices(report.notices) if is_live else ())],
-        next=next_step(view),
-    )
-
-
-def _notices(content: Content) -> list[str]:
-    """The notices that are not among the reasons at the top."""
-    return [notice for notice in content.view.report.notices if notice not in content.reasons]
-
-
-def context(
-    content: Content, detail: views.Detail, links: views.Links, warnings: Sequence[str], *, rows: int
-) -> dict[str, Any]:
-    """The values that both texts have.
+def _values(
+    view: views.View, links: views.Links, warnings: Sequence[str]
+) -> Callable[[views.Detail, int], dict[str, Any]]:
+    """What gives the values that both texts have, for a `Detail` and the most cases in the table of those that no cause
+    explains. What both say is found once; a `Detail` only bounds it.
 
     Args:
-        content: What to show.
-        detail: How much to show.
+        view: What to show.
         links: Where the text may lead.
         warnings: Plain sentences that come after what to do next, after those of the report.
-        rows: The most cases in the table of those that no cause explains.
     """
-    view, shared, alone, errors = content.view, content.shared, content.alone, content.errors
     report, groups = view.report, view.groups
     failing = [*groups.worse, *groups.failed]
+    again = [*failing, *groups.errored]
+    shared, left = shared_causes(report, failing, view.branch)
+    alone = [case for case in left if not views.has_cause(case)]
+    errors = [*views.causes(report, [case for case in left if views.has_cause(case)]), *view.errors]
+    # Why a case ran live matters where one that did is what a reader has to look at.
+    is_live = report.failed and any(not case.replayed for case in view.to_look_at())
+    reasons = [*phrases.other_reasons(view), *(phrases.live_notices(report.notices) if is_live else ())]
     # An agent that can't be loaded fails in the same way whatever command runs it, so none is offered.
     dead = any(error.never_ran for error in errors)
     deltas = diff.delta_rows(view)
-    moves = diff.metric_moves(view, deltas) if failing and detail.listed else []
-    helps = detail.explained and report.failed and not dead
-    return {
-        "report": report,
-        "sources": diff.SOURCES,
-        "view": view,
-        "detail": detail,
-        "links": links,
-        "headline": content.headline,
-        "headline_status": content.status,
-        "next": _next(content.next, links),
-        "next_label": next_label(view),
-        "warnings": [
-            detail.shorten_message(warning) for warning in [*report.warnings, *warnings][: max(detail.listed, 3)]
-        ],
-        "changed": detail.shorten_message(agent_changes(report)) if detail.listed else "",
-        "unchanged": agent_unchanged(report, view.branch) if detail.listed else "",
-        "reasons": [detail.shorten_message(reason) for reason in content.reasons] if detail.listed else [],
-        "shared": shared[: max(detail.listed, 1)],
-        # What to do next names the first place of the only cause.
-        "named_places": len(shared) == 1,
-        "causes": errors[: detail.listed],
-        # A library's log explains nothing.
-        "logged": [error for error in errors if error.log and error.by_agent][:3],
-        "log_text": _log_text,
-        # What a provider needs, the text says at its top.
-        "hints": not report.has_reason(NO_SECRETS),
-        "advised": next((step.data["hint"] for step in view.outcome.next if "hint" in step.data), ""),
-        "alike": len(alone) if are_alike(alone, view) else 0,
-        "table": alone[:rows],
-        "examples": [
-            example
-            for case in [*acted_before(errors)[: detail.explained], *alone[: min(detail.explained, rows)]]
-            if (example := example_of(case)).sides or example.remarks
-        ],
-        "changed_answers": [*view.answers.values()],
-        "changed_title": changed_title(view, [*view.answers.values()]) if view.answers else "",
-        "drops": report.comparison.drops[: min(detail.listed, 5)] if report.comparison is not None else [],
-        "better_title": f"Better than on {view.branch}" if view.decided else "Newly passing",
-        "better": groups.better,
-        "still": groups.still,
-        "as_often": as_often(view.branch),
-        "flaky": groups.flaky,
-        "quarantined": groups.quarantined,
-        "more": alone[rows:],
-        "rule_rows": rule_rows(report),
-        "rule_sentences": rule_sentences(report),
-        "change": report.change,
-        "rule_base": base_name(report.rule_changes) if report.rule_changes is not None else "",
-        "moves": moves,
-        "metrics": _metrics(view, deltas, detail),
-        "not_run": views.not_run_groups(report)[: detail.listed],
-        "base": _base(view, detail),
-        "problems": sorted(report.problems, key=lambda problem: _SEVERITIES.index(problem.severity)),
-        "reproduce": views.reproduce([*failing, *groups.errored], report.options) if helps else views.Reproduction(),
-        "run_url": links.own(links.run_url),
-        "report_url": links.own(links.report_url),
-        "artifacts": [detail.shorten(name) for name in links.artifacts[:5]],
-        # The head commit of a pull request rather than GitHub's merge of it, which people don't know.
-        "tested_commit": None if report.origin is None else report.origin.head_commit or report.origin.commit,
-    }
+
+    def values(detail: views.Detail, rows: int) -> dict[str, Any]:
+        moves = diff.metric_moves(view, deltas) if failing and detail.listed else []
+        helps = detail.explained and report.failed and not dead
+        return {
+            "report": report,
+            "sources": diff.SOURCES,
+            "view": view,
+            "detail": detail,
+            "links": links,
+            "next": _next(phrases.next_step(view), links),
+            "next_label": phrases.next_label(view),
+            "warnings": [
+                detail.shorten_message(warning) for warning in [*report.warnings, *warnings][: max(detail.listed, 3)]
+            ],
+            "changed": detail.shorten_message(phrases.agent_changes(report)) if detail.listed else "",
+            "unchanged": phrases.agent_unchanged(report, view.branch) if detail.listed else "",
+            "notices": [notice for notice in report.notices if notice not in reasons],
+            "reasons": [detail.shorten_message(reason) for reason in reasons] if detail.listed else [],
+            "shared": shared[: max(detail.listed, 1)],
+            # What to do next names the first place of the only cause.
+            "named_places": len(shared) == 1,
+            "causes": errors[: detail.listed],
+            # A library's log explains nothing.
+            "logged": [error for error in errors if error.log and error.by_agent][:3],
+            "log_text": _log_text,
+            # What a provider needs, the text says at its top.
+            "hints": not report.has_reason(NO_SECRETS),
+            "advised": next((step.data["hint"] for step in view.outcome.next if "hint" in step.data), ""),
+            "alike": len(alone) if phrases.are_alike(alone, view) else 0,
+            "table": alone[:rows],
+            "examples": [
+                example
+                for case in [*acted_before(errors)[: detail.explained], *alone[: min(detail.explained, rows)]]
+                if (example := example_of(case)).sides or example.remarks
+            ],
+            "changed_answers": [*view.answers.values()],
+            "changed_title": phrases.changed_title(view, [*view.answers.values()]) if view.answers else "",
+            "drops": report.comparison.drops[: min(detail.listed, 5)] if report.comparison is not None else [],
+            "better_title": f"Better than on {view.branch}" if view.decided else "Newly passing",
+            "better": groups.better,
+            "still": groups.still,
+            "as_often": phrases.as_often(view.branch),
+            "flaky": groups.flaky,
+            "quarantined": groups.quarantined,
+            "more": alone[rows:],
+            "rule_rows": rule_rows(report),
+            "rule_sentences": rule_sentences(report),
+            "change": report.change,
+            "rule_base": base_name(report.rule_changes) if report.rule_changes is not None else "",
+            "moves": moves,
+            "metrics": _metrics(view, deltas, detail),
+            "not_run": views.not_run_groups(report)[: detail.listed],
+            "base": _base(view, detail),
+            "problems": sorted(report.problems, key=lambda problem: _SEVERITIES.index(problem.severity)),
+            "reproduce": views.reproduce(again, report.options) if helps else views.Reproduction(),
+            "run_url": links.own(links.run_url),
+            "report_url": links.own(links.report_url),
+            "artifacts": [detail.shorten(name) for name in links.artifacts[:5]],
+            # The head commit of a pull request rather than GitHub's merge of it, which people don't know.
+            "tested_commit": None if report.origin is None else report.origin.head_commit or report.origin.commit,
+        }
+
+    return values
 
 
-def _next(steps: Sequence[Step], links: views.Links) -> Markup:
+def _next(steps: Sequence[phrases.Step], links: views.Links) -> Markup:
     run = links.own(links.run_url)
     parts = []
     for step in steps:
@@ -424,8 +358,8 @@ def _next(steps: Sequence[Step], links: views.Links) -> Markup:
         elif isinstance(step, views.Reference):
             parts.append(linked(step, links))
         else:
-            label, url = (step.title, step.url) if isinstance(step, Page) else (step.text, run)
-            if isinstance(step, ToRun) and step.is_waiting:
+            label, url = (step.title, step.url) if isinstance(step, phrases.Page) else (step.text, run)
+            if isinstance(step, phrases.ToRun) and step.is_waiting:
                 url = links.waiting_url
             parts.append(prose(label) if url is None else link(prose(label), url))
     return Markup("").join(parts)
@@ -464,10 +398,10 @@ def _base(view: views.View, detail: views.Detail) -> dict[str, Any]:
         ],
         "changes_title": _changes_title(comparison, view.branch) if comparison is not None else "",
         "branch": view.branch,
-        "statistics": [detail.shorten_message(line) for line in suite_lines(view)[: detail.listed]],
+        "statistics": [detail.shorten_message(line) for line in phrases.suite_lines(view)[: detail.listed]],
         "case_statistics": [
             (views.case_name(case), [shorten(line, 2 * detail.name) for line in lines[:5]])
-            for case, lines in case_details(view)[: min(detail.listed, _MOST_NAMES)]
+            for case, lines in phrases.case_details(view)[: min(detail.listed, _MOST_NAMES)]
         ],
     }
 
