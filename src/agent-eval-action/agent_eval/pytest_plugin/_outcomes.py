@@ -10,14 +10,7 @@ import pytest
 
 from agent_eval.api import CaseResult, EngineOutcome
 from agent_eval_results import CaseReport, RunReport
-from agent_eval_results.report.phrases import (
-    changed_overview,
-    headline,
-    next_label,
-    next_step,
-    next_text,
-    other_reasons,
-)
+from agent_eval_results.report import phrases
 from agent_eval_results.report.views import location, one_line, reason_lines, view_of
 from agent_eval_scoring.core.text import harmless, plural, shorten
 
@@ -142,7 +135,7 @@ def write_summary(
     for problem in [problem for problem in report.problems if not problem.is_notice][:_MOST_PROBLEMS]:
         where = location(problem.file, problem.line)
         reporter.line(harmless(f"{where + ': ' if where else ''}{problem.severity} [{problem.code}] {problem.message}"))
-    for line in [*report.warnings, *report.notices, *other_reasons(view), *changed_overview(view)]:
+    for line in [*report.warnings, *report.notices, *phrases.other_reasons(view), *phrases.changed_overview(view)]:
         reporter.line(harmless(line))
     counts = report.totals
     parts = {
@@ -155,9 +148,9 @@ def write_summary(
     listed = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
     reporter.line(f"{plural(counts.cases, 'case')}{': ' if listed else ''}{listed}; results in {output}")
     green = report.exit_code == 0
-    reporter.line(harmless(headline(view)), green=green, red=not green, bold=True)
+    reporter.line(harmless(phrases.headline(view)), green=green, red=not green, bold=True)
     if not green:
-        reporter.line(harmless(f"{next_label(view)}: {next_text(next_step(view))}."))
+        reporter.line(harmless(f"{phrases.next_label(view)}: {phrases.next_text(phrases.next_step(view))}."))
     reporter.line(f"verdict: {report.verdict}, exit code {report.exit_code}")
     if passed_again:
         reporter.line(

@@ -8,30 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from agent_eval_scoring.criteria import _trajectory, efficiency
 from agent_eval_scoring.criteria._depth import Deep
 from agent_eval_scoring.criteria._facts import ResponseFacts
 from agent_eval_scoring.criteria._final_state import FinalState
 from agent_eval_scoring.criteria._responses import IntermediateSimilarity, ResponseMatch, ResponseSimilarity
 from agent_eval_scoring.criteria._similarity import similarity_rules
 from agent_eval_scoring.criteria._tool_rules import ToolRules
-from agent_eval_scoring.criteria._trajectory import (
-    PRECISION,
-    RECALL,
-    PartialTrajectory,
-    SingleToolUse,
-    ToolTrajectory,
-    TrajectoryShare,
-)
 from agent_eval_scoring.criteria.base import Criterion, check_complete
 from agent_eval_scoring.criteria.calls import args_match
 from agent_eval_scoring.criteria.custom import CustomMetric
-from agent_eval_scoring.criteria.efficiency import (
-    Count,
-    InvocationDuration,
-    TokenUsage,
-    inference_call_count,
-    tool_call_count,
-)
 from agent_eval_scoring.criteria.packages import build_packaged
 from agent_eval_scoring.evalset.models import (
     DEFAULT_JUDGE,
@@ -46,16 +32,16 @@ if TYPE_CHECKING:
     from agent_eval_scoring.criteria.judged import Judge, Options
 
 INFORMATIONAL: tuple[Criterion, ...] = (
-    Count(name="tool_call_count_v1", count=tool_call_count),
-    Count(name="inference_call_count_v1", count=inference_call_count),
-    TokenUsage(),
-    InvocationDuration(),
+    efficiency.Count(name="tool_call_count_v1", count=efficiency.tool_call_count),
+    efficiency.Count(name="inference_call_count_v1", count=efficiency.inference_call_count),
+    efficiency.TokenUsage(),
+    efficiency.InvocationDuration(),
 )
 """Reported after the configured criteria, in ADK's order. They have no threshold."""
 
 
 def _tool_trajectory(config: CriterionConfig) -> Criterion:
-    return ToolTrajectory(
+    return _trajectory.ToolTrajectory(
         threshold=config.bound,
         match_type=config.options.get("match_type", MatchType.EXACT),
         args=args_match(
@@ -70,7 +56,7 @@ def _response_match(config: CriterionConfig) -> Criterion:
 
 
 def _trajectory_share(config: CriterionConfig) -> Criterion:
-    return TrajectoryShare(
+    return _trajectory.TrajectoryShare(
         name=config.metric,
         threshold=config.bound,
         ignore_args=config.options.get("ignore_args", False),
@@ -79,7 +65,7 @@ def _trajectory_share(config: CriterionConfig) -> Criterion:
 
 
 def _trajectory_partial(config: CriterionConfig) -> Criterion:
-    return PartialTrajectory(
+    return _trajectory.PartialTrajectory(
         threshold=config.bound,
         strict_order=config.options.get("strict_order", True),
         strict_args=config.options.get("strict_args", False),
@@ -109,7 +95,7 @@ def _intermediate_similarity(config: CriterionConfig) -> Criterion:
 
 
 def _single_tool_use(config: CriterionConfig) -> Criterion:
-    return SingleToolUse(threshold=config.bound, tool_name=config.options["tool_name"])
+    return _trajectory.SingleToolUse(threshold=config.bound, tool_name=config.options["tool_name"])
 
 
 def _tool_rules(config: CriterionConfig) -> Criterion:
@@ -124,8 +110,8 @@ def _final_state(config: CriterionConfig) -> Criterion:
 _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
     "tool_trajectory_avg_score": _tool_trajectory,
     "response_match_score": _response_match,
-    PRECISION: _trajectory_share,
-    RECALL: _trajectory_share,
+    _trajectory.PRECISION: _trajectory_share,
+    _trajectory.RECALL: _trajectory_share,
     "tool_trajectory_partial": _trajectory_partial,
     "response_similarity": _response_similarity,
     "response_facts": _response_facts,

@@ -24,17 +24,9 @@ from agent_eval_scoring.core.problem import Problem, Severity, has_error
 from agent_eval_scoring.core.text import first_line
 from agent_eval_scoring.evalset.adk_results import adk_result_value
 from agent_eval_scoring.evalset.json import Document, read_document
+from agent_eval_workbench.sources import database
 from agent_eval_workbench.sources.conformance import conversation_of_spec, specs_below
 from agent_eval_workbench.sources.conversation import Conversation, until_last_answer
-from agent_eval_workbench.sources.database import (
-    MAGIC,
-    SPAN_COLUMNS,
-    UnreadableDatabase,
-    columns,
-    opened,
-    sessions,
-    spans,
-)
 from agent_eval_workbench.sources.sessions import (
     StoredSession,
     conversation_of,
@@ -88,11 +80,15 @@ def read_source(path: Path, name: str, state_scopes: Sequence[str] = ()) -> Sour
         path, name = path / FILES["recordings-file"], f"{name}/{FILES['recordings-file']}"
     with suppress(OSError):
         with open_regular(path) as file:
-            beginning = file.read(len(MAGIC))
+            beginning = file.read(len(database.MAGIC))
         if beginning.startswith(_GZIP):
             with open_regular(path) as raw:
                 return read_recordings(raw, name, state_scopes)
-        return _read_database(path, name, state_scopes) if beginning == MAGIC else _read_text(path, name, state_scopes)
+        return (
+            _read_database(path, name, state_scopes)
+            if beginning == database.MAGIC
+            else _read_text(path, name, state_scopes)
+        )
     return None
 
 
@@ -299,12 +295,12 @@ _KINDS = (
 def _read_database(path: Path, name: str, scopes: Sequence[str]) -> Source:
     kind = "a session database of ADK"
     try:
-        with opened(path) as connection:
+        with database.opened(path) as connection:
             # ADK's exporter of spans has a database of its own, without sessions.
-            if columns(connection, "spans") >= SPAN_COLUMNS:
-                return _source("a span database of ADK", _from_spans(lambda: spans(connection, name)), name)
-            return _source(kind, _from_stored(sessions(connection, name), scopes), name)
-    except UnreadableDatabase as error:
+            if database.columns(connection, "spans") >= database.SPAN_COLUMNS:
+                return _source("a span database of ADK", _from_spans(lambda: database.spans(connection, name)), name)
+            return _source(kind, _from_stored(database.sessions(connection, name), scopes), name)
+    except database.UnreadableDatabase as error:
         problem = Problem(code="source-unreadable", message=str(error), file=name)
         return Source(kind=kind, conversations=(), problems=(problem,))
 

@@ -7,17 +7,9 @@ from typing import Any
 
 from agent_eval_results import CaseReport, Origin, ProblemReport, RunReport
 from agent_eval_results.outcome import change_counts
+from agent_eval_results.report import phrases
 from agent_eval_results.report.html._packing import number, shown
 from agent_eval_results.report.html._source import Facts
-from agent_eval_results.report.phrases import (
-    ToRun,
-    coverage_lines,
-    headline,
-    next_label,
-    next_step,
-    other_reasons,
-    without_words,
-)
 from agent_eval_results.report.phrases.diff import no_baseline_reason
 from agent_eval_results.report.views import Links, Reference, Reproduction, bill, grouping, location, reproduce
 from agent_eval_results.report.views.links import known_commit
@@ -38,7 +30,7 @@ def header(facts: Facts, ignored: int, *, words: bool) -> dict[str, Any]:
         words: Whether texts of agents and tools may appear.
     """
     report = facts.report
-    notices = [*report.notices, *coverage_lines(report), *facts.source.notices()]
+    notices = [*report.notices, *phrases.coverage_lines(report), *facts.source.notices()]
     notices += [_note(problem) for problem in report.problems if problem.is_notice][:_MOST_PROBLEMS]
     if ignored:
         verb = "belongs" if ignored == 1 else "belong"
@@ -48,15 +40,15 @@ def header(facts: Facts, ignored: int, *, words: bool) -> dict[str, Any]:
     return {
         "verdict": report.verdict,
         "exit_code": report.exit_code,
-        "sentence": shown(headline(facts.view, brief=True, words=words), _LINE),
+        "sentence": shown(phrases.headline(facts.view, brief=True, words=words), _LINE),
         "decided": decided_by(facts),
-        "reasons": [shown(line, _LINE) for line in other_reasons(facts.view, _LINE)],
+        "reasons": [shown(line, _LINE) for line in phrases.other_reasons(facts.view, _LINE)],
         "next": _next(facts, words=words),
         "commands": [[shown(label, _NAME), text] for label, text in _commands(facts)],
-        "next_label": shown(next_label(facts.view), _LINE),
+        "next_label": shown(phrases.next_label(facts.view), _LINE),
         "problems": [_problem(problem) for problem in report.problems if not problem.is_notice][:_MOST_PROBLEMS],
         **{
-            name: [shown(each if words else without_words(each), _LINE) for each in sentences]
+            name: [shown(each if words else phrases.without_words(each), _LINE) for each in sentences]
             for name, sentences in (("warnings", report.warnings), ("notices", notices))
         },
         "baseline": _baseline(facts),
@@ -99,13 +91,13 @@ def _note(problem: ProblemReport) -> str:
 
 def _next(facts: Facts, *, words: bool) -> list[dict[str, Any]]:
     """What a reader does next, in pieces: text in which commands stand in backticks, lines of files, the run."""
-    steps = next_step(facts.view, words=words)
+    steps = phrases.next_step(facts.view, words=words)
     return [
         {
             "text": shown(step if isinstance(step, str) else step.text, _LINE),
             "file": shown(step.file, 1_000) or None if isinstance(step, Reference) else None,
             "line": step.line if isinstance(step, Reference) else None,
-            "run": isinstance(step, ToRun) and not step.is_waiting,
+            "run": isinstance(step, phrases.ToRun) and not step.is_waiting,
         }
         for step in steps
     ]

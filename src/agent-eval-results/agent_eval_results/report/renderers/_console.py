@@ -14,15 +14,7 @@ from agent_eval_results.report.phrases import STATUSES, VERDICTS
 from agent_eval_results.report.phrases.rule_changes import rule_sentences
 from agent_eval_results.report.renderers._comparison_text import base_comparison_lines, delta_table, drop_lines
 from agent_eval_results.report.renderers._styling import mark, plain, printed, styled
-from agent_eval_results.report.views.examples import (
-    Example,
-    SharedCause,
-    Side,
-    acted_before,
-    example_of,
-    example_place,
-    shared_causes,
-)
+from agent_eval_results.report.views import examples
 from agent_eval_results.report.views.numbers import cost_text
 from agent_eval_scoring.core.problem import alike
 from agent_eval_scoring.core.text import listed, plural, short_name, shorten
@@ -98,7 +90,7 @@ def _blocks(
         yield _files(report)
     if not failing and not groups.errored:
         yield from metrics
-    shared, left = shared_causes(report, failing, view.branch)
+    shared, left = examples.shared_causes(report, failing, view.branch)
     for cause in shared:
         yield from _cause(cause, view)
     for error in views.causes(report, [case for case in left if views.has_cause(case)]):
@@ -232,7 +224,7 @@ def _statistics(view: views.View) -> Iterator[RenderableType]:
             yield _indented(styled((f"{short_name(views.case_name(case))}: ", "bold"), (line, "")))
 
 
-def _cause(shared: SharedCause, view: views.View) -> Iterator[RenderableType]:
+def _cause(shared: examples.SharedCause, view: views.View) -> Iterator[RenderableType]:
     sign, style = mark(shared.cases[0])
     yield ""
     count = f"{plural(len(shared.cases), 'case')}: "
@@ -267,8 +259,8 @@ def _error(cause: views.Cause) -> Iterator[RenderableType]:
         lines = [line for line in cause.log.splitlines() if line.strip()]
         for line in lines[-_MOST_LOG:]:
             yield _indented(styled((shorten(views.one_line(line), _LONGEST), "dim")), 4)
-    for case in acted_before([cause]):
-        yield from _example(example_of(case))
+    for case in examples.acted_before([cause]):
+        yield from _example(examples.example_of(case))
 
 
 def _alone(cases: Sequence[CaseReport], view: views.View, *, several: bool) -> Iterator[RenderableType]:
@@ -279,7 +271,9 @@ def _alone(cases: Sequence[CaseReport], view: views.View, *, several: bool) -> I
     for case in cases[:_MOST_EXAMPLES]:
         label, evidence = phrases.change_label(case, view)
         yield ""
-        yield from _example(example_of(case), label=": ".join(filter(None, (label, evidence))), marked=not several)
+        yield from _example(
+            examples.example_of(case), label=": ".join(filter(None, (label, evidence))), marked=not several
+        )
     if len(cases) > _MOST_EXAMPLES:
         yield ""
     for case in cases[_MOST_EXAMPLES:_MOST_LISTED]:
@@ -289,10 +283,10 @@ def _alone(cases: Sequence[CaseReport], view: views.View, *, several: bool) -> I
         yield styled(f"  and {plural(len(cases) - _MOST_LISTED, 'more case')}")
 
 
-def _example(example: Example, *, label: str = "", marked: bool = False) -> Iterator[RenderableType]:
+def _example(example: examples.Example, *, label: str = "", marked: bool = False) -> Iterator[RenderableType]:
     case = example.case
     sign = mark(case) if marked else ("  ", "")
-    yield styled(sign, (short_name(views.case_name(case)), "bold"), "  ", (example_place(example), "cyan"))
+    yield styled(sign, (short_name(views.case_name(case)), "bold"), "  ", (examples.example_place(example), "cyan"))
     if label:
         yield _indented(styled((label, "")), 4)
     if example.user:
@@ -305,7 +299,7 @@ def _example(example: Example, *, label: str = "", marked: bool = False) -> Iter
         yield _indented(styled((line, "")), 4)
 
 
-def _sides(sides: Sequence[Side]) -> Table:
+def _sides(sides: Sequence[examples.Side]) -> Table:
     from rich.table import Table
 
     table = Table.grid(expand=True)

@@ -13,19 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval_results import CaseReport, ProblemReport, RunReport
-from agent_eval_results.report import views
-from agent_eval_results.report.phrases import (
-    as_often,
-    cause_evidence,
-    cause_line,
-    cause_sentence,
-    change_label,
-    changed_here,
-    changed_lines,
-    changed_verb,
-    headline,
-    metric_base_notes,
-)
+from agent_eval_results.report import phrases, views
 from agent_eval_results.report.views.examples import SharedCause, shared_causes
 from agent_eval_scoring.core.text import listed, plural, shorten, without_commands, workflow_command
 
@@ -78,7 +66,7 @@ def annotation_commands(
         shown = of_kind if len(of_kind) <= limit else of_kind[: limit - 1]
         commands += [_command(annotation) for annotation in shown]
         if left := len(of_kind) - len(shown):
-            message = f"{headline(view)}. {plural(left, f'more {kind}')} in {more}."
+            message = f"{phrases.headline(view)}. {plural(left, f'more {kind}')} in {more}."
             commands.append(
                 _command(_Annotation(level=kind, title=f"and {plural(left, f'more {kind}')}", message=message))
             )
@@ -96,7 +84,7 @@ def _case_annotations(view: views.View) -> Iterator[_Annotation]:
         (groups.worse, ""),
         (groups.failed, ""),
         (groups.still, f"as on {view.branch}"),
-        (groups.flaky, as_often(view.branch)),
+        (groups.flaky, phrases.as_often(view.branch)),
         (groups.errored, "could not be evaluated"),
         (groups.quarantined, "is quarantined"),
     )
@@ -119,8 +107,8 @@ def _case_annotations(view: views.View) -> Iterator[_Annotation]:
         name = views.case_name(changed)
         yield _Annotation(
             level="notice",
-            title=f"{name} {changed_verb(view, changed)}",
-            message="\n".join(changed_lines(changed, _LINES)),
+            title=f"{name} {phrases.changed_verb(view, changed)}",
+            message="\n".join(phrases.changed_lines(changed, _LINES)),
             file=changed.file,
             line=lines.get(case_id),
         )
@@ -140,7 +128,7 @@ def _what(case: CaseReport, what: str, view: views.View) -> str:
     if not case.is_judged:
         return what
     failed = views.failed_word(case)
-    word, _ = change_label(case, view)
+    word, _ = phrases.change_label(case, view)
     if case.passed:  # A score of it got worse.
         return word or "is worse"
     if what:
@@ -154,10 +142,15 @@ def _shared_annotation(shared: SharedCause, level: Level, view: views.View) -> _
     cause, example = shared.cause, shared.example.case
     place = next(iter(cause.changed_here), None)
     names = listed([views.case_name(case) for case in shared.cases], _MOST_NAMES)
-    lines = [cause_sentence(cause, view.branch), cause_evidence(cause, view.branch), changed_here(cause), names]
+    lines = [
+        phrases.cause_sentence(cause, view.branch),
+        phrases.cause_evidence(cause, view.branch),
+        phrases.changed_here(cause),
+        names,
+    ]
     return _Annotation(
         level=level,
-        title=f"{plural(len(shared.cases), 'case')}: {cause_line(cause)}",
+        title=f"{plural(len(shared.cases), 'case')}: {phrases.cause_line(cause)}",
         message="\n".join(views.one_line(line) for line in lines if line),
         file=example.file if place is None else place.file,
         line=example.line if place is None else place.first,
@@ -180,8 +173,8 @@ def _cause_annotation(cause: views.Cause, kind: Level) -> _Annotation:
 
 def _case_annotation(case: CaseReport, kind: Level, what: str, view: views.View) -> _Annotation:
     name = views.case_name(case)
-    _, evidence = change_label(case, view)
-    notes = metric_base_notes(view.changes.get(case.case_id), view.branch)
+    _, evidence = phrases.change_label(case, view)
+    notes = phrases.metric_base_notes(view.changes.get(case.case_id), view.branch)
     lines = [evidence, *views.reason_lines(case, _LINES, notes)]
     message = "\n".join(views.one_line(line) for line in lines if line) or what
     return _Annotation(level=kind, title=f"{name} {what}", message=message, file=case.file, line=case.line)
