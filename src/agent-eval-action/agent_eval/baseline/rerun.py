@@ -117,7 +117,7 @@ def _check_complete(git: Git, top: Path) -> None:
     listed = git.files(top)
     for name, mode in listed:
         # One that the head's checkout has not fetched either is missing on both sides: the agents are alike.
-        if mode == _SUBMODULE and _has_content(git.top / name):
+        if mode == _SUBMODULE and (git.top / name).is_dir() and any((git.top / name).iterdir()):
             raise GitError(
                 f"The repository has the submodule {harmless(name)}, which `baseline: rerun` does not fetch.",
                 hint="Use `baseline: artifact`.",
@@ -132,10 +132,6 @@ def _check_complete(git: Git, top: Path) -> None:
                 f"{harmless(name)} is stored in Git LFS, which `baseline: rerun` does not fetch.",
                 hint="Use `baseline: artifact`.",
             )
-
-
-def _has_content(directory: Path) -> bool:
-    return directory.is_dir() and any(directory.iterdir())
 
 
 def _is_pointer(path: Path) -> bool:

@@ -123,9 +123,11 @@ def evaluate(
     if rules:
         parts.append(Verdict(value="failed", reasons=tuple(rules)))
     verdict = _worst(parts, mode)
-    notes = [*([note] if note else []), *verdict.notes, *_informing(cases, blocks)]
+    informing = [case for case in cases if case.failed and case.case_id not in blocks]
+    notes = [*([note] if note else []), *verdict.notes, *_reason("informing", informing)]
     if compared is not None:
-        broken = [case for case in cases if _broke_in_quarantine(case, compared)]
+        again = compared.gathered.reproduced
+        broken = [case for case in cases if case.is_quarantined and again.get(case.case_id) == "again"]
         verdict = replace(verdict, warnings=tuple(_reason("quarantined-broken", broken)))
     notes += quarantine_notes(cases)
     tested = compared.gathered.tested if compared is not None and by in {"regressions", "both"} else frozenset()
@@ -147,10 +149,6 @@ def evaluate(
         value = "inconclusive" if nothing else verdict.value
         verdict = replace(verdict, value=value, reasons=(*verdict.reasons, caveat))
     return _advisory(verdict, cases) if mode == "advisory" else verdict
-
-
-def _broke_in_quarantine(case: results.CaseReport, compared: Compared) -> bool:
-    return case.is_quarantined and compared.gathered.reproduced.get(case.case_id) == "again"
 
 
 def _only_compared(cases: Sequence[results.CaseReport], blocks: set[str]) -> frozenset[tuple[str, str]]:
@@ -321,10 +319,6 @@ _NOT_HELD_AGAINST = (
 
 def _to_reason(reason: results.DecisionReasonReport) -> results.Reason:
     return results.Reason(code=reason.code, data=reason.data)
-
-
-def _informing(cases: Sequence[results.CaseReport], blocks: set[str]) -> list[results.Reason]:
-    return _reason("informing", [case for case in cases if case.failed and case.case_id not in blocks])
 
 
 _WEIGHT: Mapping[results.VerdictValue, int] = {"passed": 0, "inconclusive": 1, "failed": 2, "invalid": 3}

@@ -193,6 +193,7 @@ class GitLab(GitLabClient):
 
     def list_artifacts(self, run_id: int, name: str | None = None) -> list[Artifact]:
         """The artifacts of this job in a pipeline, of all its attempts, newest first. A job has one, without a name."""
+        now = datetime.now(UTC)
         return [
             Artifact(
                 id=job.id,
@@ -202,13 +203,9 @@ class GitLab(GitLabClient):
                 created_at=job.created_at,
             )
             for job in sorted(self._attempts(run_id), key=lambda job: job.id, reverse=True)
-            if job.artifacts_file is not None or _is_past(job.artifacts_expire_at)
+            if job.artifacts_file is not None or (job.artifacts_expire_at or now) < now
         ]
 
     def download_artifact(self, artifact_id: int, *, max_bytes: int) -> bytes:
         """The zip of an artifact, which is untrusted."""
         return self.download(self.api("jobs", artifact_id, "artifacts"), max_bytes=max_bytes)
-
-
-def _is_past(moment: datetime | None) -> bool:
-    return moment is not None and moment < datetime.now(UTC)

@@ -52,7 +52,8 @@ class MergeQueue(Feature):
             return None
         # Starting the job again means: measure again. A server's state, a file of answers, tapes: not of the commit.
         again = (ci.origin.run_attempt or 1) > 1 or settings.resume
-        if again or not forge.has_token or settings.tape_mode != "live" or not _all_run_here(run):
+        all_here = all(choice.runs_here for choice in run.choices.by_file.values())
+        if again or not forge.has_token or settings.tape_mode != "live" or not all_here:
             return None
         from agent_eval_results.report.phrases import say
 
@@ -103,10 +104,6 @@ def _conditions(settings: Settings, environ: Mapping[str, str]) -> str:
         str(dataclasses.replace(settings.policy, renamed={})),
     )
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
-
-
-def _all_run_here(run: Run) -> bool:
-    return all(choice.runs_here for choice in run.choices.by_file.values())
 
 
 def _cases(found: Queued, run: Run, checkout: Checkout) -> list[CaseReport] | str:

@@ -83,7 +83,10 @@ def read_settings_file(text: str) -> FileSettings:
         problems.append(replace(problem, hint=f'Write "{split[0]}" = {{input = 0.3, output = 2.5}}.'))
         prices = {}
     try:
-        _check_prices(prices)
+        if prices:
+            from agent_eval_scoring.models import read_prices  # Imports the providers, which `--help` does not need.
+
+            read_prices(prices)
     except ValueError as error:
         model = getattr(error, "model", "gemini-2.5-flash")
         line = lines.get(("prices", model), lines.get(("prices",)))
@@ -324,10 +327,3 @@ def _invalid(what: str, message: str, line: int | None, name: str = "") -> Probl
         file=CONFIG_FILE,
         line=line,
     )
-
-
-def _check_prices(prices: Mapping[str, Any]) -> None:
-    if prices:
-        from agent_eval_scoring.models import read_prices  # Imports the providers, which `--help` does not need.
-
-        read_prices(prices)

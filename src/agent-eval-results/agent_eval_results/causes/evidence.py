@@ -86,7 +86,7 @@ class Clues:
 
     def _is_proportional(self, edit: Edit) -> bool:
         """Whether values differ as numbers of the code, or of the data, do."""
-        sides = [[float(word) for word in words if _is_number(word)] for words in edit.words]
+        sides = [[float(word) for word in words if word.replace(".", "", 1).isdecimal()] for words in edit.words]
         if [len(side) for side in sides] != [1, 1]:
             return False
         [[old], [new]] = sides
@@ -158,10 +158,6 @@ def row_of(text: str, edit: Edit) -> set[str]:
 def long(words: Iterable[str]) -> set[str]:
     """The words that say something alone."""
     return {word for word in words if len(word) > _SHORT}
-
-
-def _is_number(word: str) -> bool:
-    return word.replace(".", "", 1).isdecimal()
 
 
 def _numbers(before: str | None, now: str | None) -> Iterator[tuple[float, float]]:

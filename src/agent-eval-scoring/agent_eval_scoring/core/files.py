@@ -105,7 +105,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     if old is not None and not stat.S_ISREG(old.st_mode):
         raise _not_regular(old.st_mode, path)
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_new_prefix(path))
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         error.filename = str(path.parent)
         raise
@@ -121,10 +121,6 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
-
-
-def _new_prefix(path: Path) -> str:
-    return f".{path.name}."
 
 
 def _umask() -> int:

@@ -18,7 +18,7 @@ from agent_eval_scoring.core.invocation import (
 )
 from agent_eval_scoring.core.reason import Reason
 from agent_eval_scoring.criteria._differences import name_of, render_call
-from agent_eval_scoring.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval_scoring.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
 
 
 def with_hidden(turn: Invocation, paths: Sequence[str] = ("*",), names: Collection[str | None] = ()) -> Invocation:
@@ -90,14 +90,11 @@ def explained(result: Result, conversation: Conversation) -> Result:
         return result
     findings = []
     for found in result.findings:
-        about = conversation.actual if _is_about_all(found) else [conversation.actual[found.turn]]
+        about_all = any(isinstance(line, Reason) and line.code == "tool-not-called" for line in found.why)
+        about = conversation.actual if about_all else [conversation.actual[found.turn]]
         hidden = [item for turn in about for item in hidden_calls(turn)]
         findings.append(replace(found, why=tuple(_located(line, hidden) for line in found.why)))
     return replace(result, findings=tuple(findings))
-
-
-def _is_about_all(found: TurnFinding) -> bool:
-    return any(isinstance(line, Reason) and line.code == "tool-not-called" for line in found.why)
 
 
 def _located(line: Reason | str, hidden: list[tuple[str, Span]]) -> Reason | str:

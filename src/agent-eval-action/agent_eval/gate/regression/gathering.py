@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import Literal
 
 import agent_eval_results as results
-from agent_eval.gate.policy import CaseEntries, MetricPolicy, Policy, PolicyReader
+from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader
 from agent_eval.gate.regression.retrial import Outcome, Retrial, is_constant_error, outcomes
 from agent_eval.gate.stats import CaseEvidence, MetricRule, Rules, Series
 from agent_eval_results.data.answers import never_started
@@ -156,7 +156,8 @@ def gather(
     base_answers = not _has_errors(base, more.base)
     evidence: list[CaseEvidence] = []
     retrials: list[Retrial] = []
-    defaults = {results.PASS: _rule(reader.metric(results.PASS, _general(policy)), None, True)}
+    of_every_case = tuple(number for number, entry in enumerate(policy.entries) if not entry.cases)
+    defaults = {results.PASS: _rule(reader.metric(results.PASS, (of_every_case,)), None, True)}
     exceptions: dict[str, dict[str, MetricRule]] = {}
     lower = _better_when_lower(cases, base)
     for case in cases:
@@ -251,11 +252,6 @@ def _failures(parts: Iterable[results.CaseReport], kind: Literal["case", "error"
         # A run that a service lost is no evidence for either side.
         if run.broke or (run.error is None and run.is_judged):
             yield run.broke if kind == "error" else not run.passed
-
-
-def _general(policy: Policy) -> CaseEntries:
-    """Indices of the entries that apply to every case."""
-    return (tuple(number for number, entry in enumerate(policy.entries) if not entry.cases),)
 
 
 def _rule(metric_policy: MetricPolicy, relative_to: Series | None, blocks: bool) -> MetricRule:

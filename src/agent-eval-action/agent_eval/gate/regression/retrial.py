@@ -102,12 +102,9 @@ def next_runs(retrials: Sequence[Retrial], max_runs: int | None) -> dict[str, in
     """
     outcome_of = outcomes(retrials)
     runs: dict[str, int] = {}
-    for retrial in _weightiest_first(retrials):
+    # What may block comes first.
+    for retrial in sorted(retrials, key=lambda each: (each.kind == "quarantined", each.case_id)):
         count = _ROUND - len(retrial.failed) % _ROUND
         if outcome_of[retrial.case_id] == "open" and (max_runs is None or sum(runs.values()) + count <= max_runs):
             runs[retrial.case_id] = count
     return runs
-
-
-def _weightiest_first(retrials: Iterable[Retrial]) -> list[Retrial]:
-    return sorted(retrials, key=lambda retrial: (retrial.kind == "quarantined", retrial.case_id))

@@ -196,7 +196,7 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
             elif (
                 criterion.name in lacking
                 and len(lacking) < len(config.criteria)
-                and (dataset is not None or _judges_another(criterion, file))
+                and (dataset is not None or not all(is_idle(criterion, other) for other in file.cases.values()))
             ):
                 yield file.warning(
                     "case-without-rubrics",
@@ -217,10 +217,6 @@ _OVER_THE_CONVERSATION = frozenset(
     }
 )
 """What judges a turn by those before it."""
-
-
-def _judges_another(criterion: CriterionConfig, file: EvalFile) -> bool:
-    return any(not is_idle(criterion, case) for case in file.cases.values())
 
 
 def _names(specs: Iterable[MetricSpec]) -> str:

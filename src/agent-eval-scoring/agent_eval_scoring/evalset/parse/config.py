@@ -292,9 +292,8 @@ def _misnamed(directory: Path, root: Path) -> Iterator[Problem]:
     for name in names:
         is_yaml = name.endswith((".yaml", ".yml"))
         # agents-cli's own config is YAML and right where it is.
-        if is_yaml and any(
-            os.path.lexists(folder / other) for folder in _upwards(directory, root) for other in _OF_AGENTS_CLI
-        ):
+        upwards = (folder for folder in (directory, *directory.parents) if folder.is_relative_to(root))
+        if is_yaml and any(os.path.lexists(folder / other) for folder in upwards for other in _OF_AGENTS_CLI):
             continue
         if not nearby(name, CONFIG_NAMES, cutoff=_ALIKE):
             continue
@@ -322,10 +321,6 @@ def _misnamed(directory: Path, root: Path) -> Iterator[Problem]:
             hint=hint,
             file=name_of(directory / name, root),
         )
-
-
-def _upwards(directory: Path, root: Path) -> list[Path]:
-    return [folder for folder in (directory, *directory.parents) if folder.is_relative_to(root)]
 
 
 def _text_of(path: Path) -> str:
