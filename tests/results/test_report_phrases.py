@@ -332,6 +332,12 @@ def compared() -> Iterator[tuple[str, RunReport]]:
         assert late.decision is not None
         late.decision.cases[0].lacks, late.decision.extra_runs = limit, limit == "cost"
         yield f"the {limit} limit ended its extra runs", late
+    beside = SITUATIONS["too-few-runs"]().report
+    assert beside.decision is not None
+    beside.decision.reasons = [DecisionReasonReport(code="budget", case_ids=[beside.decision.cases[0].case_id])]
+    informs = {"case_id": beside.cases[0].case_id, "lacks": "limit"}
+    beside.decision.cases.append(beside.decision.cases[0].model_copy(update=informs))
+    yield "a suspected one that only informs is beside it", beside
     late = SITUATIONS["too-few-runs"]().report
     assert late.decision is not None
     late.decision.cases[0].lacks = None

@@ -16,6 +16,7 @@ from agent_eval_results import (
     OTHER_VERSION,
     SHARD_MISSING,
     WITHOUT_KEY,
+    CaseDecisionReport,
     CaseReport,
     CauseReport,
     NoMoreRuns,
@@ -23,6 +24,7 @@ from agent_eval_results import (
     Reason,
     RunReport,
 )
+from agent_eval_results.data.decision import CHANGED_FACTS
 from agent_eval_results.data.outcome import Actor
 from agent_eval_results.outcome._cases import (
     Cause,
@@ -190,7 +192,7 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
     elif "thin-base" in reasons:
         yield Reason.of("run-base-more")
     elif report.decision is not None and report.decision.is_inconclusive and _OUTAGE not in reasons:
-        lacks = {case.lacks for case in report.decision.cases if case.word == "suspicious"}
+        lacks = {case.lacks for case in _open_suspects(report)}
         yield from _more_runs(report, "again" if lacks.isdisjoint(_EXTRA_LIMITS) else "limit")
     else:
         codes = [code for reason in report.reasons if (code := behind(reason)["code"])]
@@ -199,8 +201,7 @@ def _undecided(found: Lookups) -> Iterator[Reason]:
 
 def _more_runs(report: RunReport, remedy: Literal["limit", "again"]) -> Iterator[Reason]:
     decision = report.decision
-    named = decision.cases if decision is not None else ()
-    open_cases = {case.case_id for case in named if case.word == "suspicious" and case.lacks in _EXTRA_LIMITS}
+    open_cases = {case.case_id for case in _open_suspects(report) if case.lacks in _EXTRA_LIMITS}
     suspected = open_cases.intersection(case.case_id for case in report.cases)
     # With another expectation, runs would fail that pass now.
     unsteady = [
@@ -213,6 +214,17 @@ def _more_runs(report: RunReport, remedy: Literal["limit", "again"]) -> Iterator
         yield Reason.of(
             "raise-limit", remedy=_reached(report), more=report.decision.extra_runs if report.decision else 0
         )
+
+
+def _open_suspects(report: RunReport) -> list[CaseDecisionReport]:
+    """The decisions on suspected cases, without those that only inform beside what keeps the gate open."""
+    decision = report.decision
+    if decision is None:
+        return []
+    ids = {case_id for reason in decision.reasons if reason.blocking for case_id in reason.case_ids}
+    # No decision about scores is a reason for what a case says.
+    blocks = {case.case_id for case in decision.cases if case.metric == CHANGED_FACTS} | ids
+    return [case for case in decision.cases if case.word == "suspicious" and (not ids or case.case_id in blocks)]
 
 
 def _reached(report: RunReport) -> NoMoreRuns:
