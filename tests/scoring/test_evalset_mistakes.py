@@ -128,6 +128,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
         "[invalid-value] No tool can be named `get()`, so no call of the agent can match it.",
         'Write only the tool\'s name: "get".',
     ),
+    "a call's name with a remark": (
+        of_calls({"name": "mcp (remote)", "args": {}}),
+        "[invalid-value] No tool can be named `mcp (remote)`, so no call of the agent can match it.",
+        "Write the name that the agent declares: it has no spaces and no parentheses.",
+    ),
     "a call beside the content of an event": (
         of_turn({"invocation_events": [{"author": "a", "function_call": {"name": "get", "args": {}}}]}),
         "[misspelt-key] `function_call` of an event is not read, so nothing is expected.",

@@ -191,11 +191,16 @@ def test_settings__of_policies() -> None:
                 ("paths = [1, 2]", "a list of texts, not [1, 2].", 'paths = ["evals"]'),
                 ("paths = 3", "a list of texts, not 3.", 'paths = ["evals"]'),
                 ("exclude = true", "a list of texts, not true.", 'exclude = ["evals/slow/"]'),
-                ("agent = true", "a text, not true.", 'agent = "..."'),
                 ("fail-fast = []", "true or false, not [].", "fail-fast = true"),
                 ("concurrency = [3]", "a number, not [3].", "concurrency = 3"),
                 ('report = ["full"]', '"full" or "failing" or "scores" or "off", not ["full"].', 'report = "full"'),
             )
+        ),
+        (
+            "judge-model = 4",
+            "`judge-model` must be a text, not 4.",
+            "`judge-model`: The judge model for criteria that don't name one, e.g. openai/gpt-4o. Default: "
+            "gemini-2.5-flash, as in ADK.",
         ),
         (
             "num-runs: 3",

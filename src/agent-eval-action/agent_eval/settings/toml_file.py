@@ -119,8 +119,10 @@ def read_settings_file(text: str) -> FileSettings:
         else:
             form, example = _form(BY_INPUT[name])
             what = f"must be {form}, not {shorten(json.dumps(value, default=str), 40)}"
-            problem = _invalid(f"`{name}`", what, line)
-            problems.append(replace(problem, hint=f"Write e.g. `{name} = {example}`."))
+            problem = _invalid(f"`{name}`", what, line, name)
+            # Of any text, what it is for says more than an example.
+            is_open = example == '"..."'
+            problems.append(problem if is_open else replace(problem, hint=f"Write e.g. `{name} = {example}`."))
     return FileSettings(
         values=values,
         agents=agents,

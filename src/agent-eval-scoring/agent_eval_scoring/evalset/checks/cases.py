@@ -103,10 +103,12 @@ def _nameless_calls(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[
                 at = (*path, "conversation", number, "intermediate_data", "tool_uses", index)
                 message = "The expected call has no `name`, so no call of the agent can match it."
                 yield file.warning("invalid-value", message, at, 'Add "name": "get_weather", the tool\'s name.')
-            elif (name := re.match(r"[^\s()]+(?=[\s()])", call.name)) is not None:
+            elif (name := re.match(r"([^\s()]+)([\s()])", call.name)) is not None:
                 at = (*path, "conversation", number, "intermediate_data", "tool_uses", index, "name")
                 message = f"No tool can be named `{call.name}`, so no call of the agent can match it."
-                yield file.warning("invalid-value", message, at, f'Write only the tool\'s name: "{name[0]}".')
+                hint = "Write the name that the agent declares: it has no spaces and no parentheses."
+                hint = f'Write only the tool\'s name: "{name[1]}".' if name[2] == "(" else hint
+                yield file.warning("invalid-value", message, at, hint)
         for index, part in enumerate(turn.final_response.iter_parts() if turn.final_response is not None else ()):
             if part.function_call is not None:
                 yield file.warning(
