@@ -359,6 +359,10 @@ def test_find_earlier__a_job_of_another_name_or_a_first_one_is_no_retry(fake: Fa
     assert earlier(first).missing is None, "else every case would run twice more in each merge request"
     assert earlier(first).before == {suspect.case_id}, "what the previous push was suspected of"
     assert earlier(fake.job(pipeline)).missing == "", "an attempt was cancelled, or has failed before it had results"
+    for status in (403, 404):
+        fake.faults.append(Fault(status=status))
+        unknown = earlier(first)
+        assert unknown.unknown and f"answered {status}" in (unknown.missing or ""), "it is as without results"
 
 
 def test_forge__commits_files_pipelines_and_artifacts(gitlab: GitLabLab) -> None:

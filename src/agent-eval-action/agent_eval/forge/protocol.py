@@ -269,7 +269,11 @@ class Forge(Protocol):
     queue tests is not the commit that it pushes."""
 
     def is_retry(self, run_id: int, attempt: int) -> bool:
-        """Whether this attempt of a run has one before it, as far as that is known."""
+        """Whether this attempt of a run has one before it; False without a token that would know.
+
+        Raises:
+            ForgeError: It can't be read.
+        """
         ...
 
     def limited(self, seconds: float) -> Self:

@@ -177,7 +177,8 @@ class Confirmation:
         if earlier:
             self.notices.append(say("attempts-counted", count=max(map(len, earlier.values()))))
         elif careful:
-            self.notices.append(say("attempts-missing", message=known.missing or ""))
+            code = "attempts-unknown" if known.unknown else "attempts-missing"
+            self.notices.append(say(code, message=known.missing or ""))
         while True:
             gathered = gather(
                 self.report.cases,

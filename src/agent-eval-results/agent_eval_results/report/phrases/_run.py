@@ -94,8 +94,15 @@ def attempts_counted(count: int) -> str:
     )
 
 
+def attempts_unknown(message: str) -> str:
+    return (
+        f"Whether this job has earlier attempts can't be read: {message.rstrip('.')}. So every case runs twice more, "
+        "as far as `max-extra-runs` allows"
+    )
+
+
 def attempts_missing(message: str = "") -> str:
-    why = f" ({message.rstrip('.')})" if message else ": upload results, and let the token have `actions: read`"
+    why = f" ({message.rstrip('.')})" if message else ": upload results, and let the token read artifacts"
     return (
         f"The results of this job's earlier attempts are unavailable{why}. So every case runs twice more, "
         "as far as `max-extra-runs` allows"
