@@ -22,7 +22,7 @@ MODELS = {
     "vertex": "Claude(model='claude-sonnet-4-5', client=AsyncAnthropicVertex("
     "base_url=URL, access_token=KEY, project_id='p', region='r'))",
 }
-AGENT = '''import os
+AGENT = """import os
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it gets them from the internet
 URL, KEY = os.environ["ANTHROPIC_BASE_URL"], os.environ.get("ANTHROPIC_API_KEY")
@@ -35,20 +35,22 @@ from google.adk.models.anthropic_llm import AnthropicLlm, Claude
 from google.adk.models.lite_llm import LiteLlm
 from google.adk.plugins.base_plugin import BasePlugin
 
+from .tools import price
+
 
 class Mode(BasePlugin):
     async def before_run_callback(self, *, invocation_context):
         invocation_context.run_config.streaming_mode = StreamingMode.STREAMING
 
 
-def price(item: str, days: int = 1) -> dict[str, int]:
-    """The price of an item."""
-    return {"price": len(item) * days}
-
-
 root_agent = LlmAgent(name="shop", model=MODEL, instruction="Sell.", tools=[price])
 app = App(name="shop", root_agent=root_agent, plugins=[Mode(name="mode")])
+"""
+TOOLS = '''def price(item: str, days: int = 1) -> dict[str, int]:
+    """The price of an item."""
+    return {"price": len(item) * days}
 '''
+"""Not in the module of the agent: what a tool's module reads while imported, here an address, decides with it."""
 CALLS: Sequence[Call] = [("price", {"item": "tea"}), ("price", {"item": "cocoa", "days": 2})]
 CASE = eval_case("tea", ("What do they cost?", CALLS, "They cost 3 and 10."), ("Thanks.", [], "Bye."))
 USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
@@ -126,7 +128,7 @@ def test_replay_all__of_other_model_classes(tmp_path: Path, model: str, streamin
     source = AGENT.replace("=MODEL", f"={MODELS[model]}").replace("STREAMING\n", f"{streaming}\n")
     criteria = {"response_match_score": 1.0, "tool_trajectory_avg_score": 1.0}
     with repository_in(tmp_path / "repo") as repository:
-        repository.write({"shop/__init__.py": "from . import agent\n", "shop/agent.py": source})
+        repository.write({"shop/__init__.py": "from . import agent\n", "shop/agent.py": source, "shop/tools.py": TOOLS})
         repository.write({"shop/shop.evalset.json": {"eval_set_id": "shop", "eval_cases": [CASE]}})
         repository.write({"shop/test_config.json": {"criteria": criteria}})
 
