@@ -12,10 +12,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from agents_open_dir import as_root
+from adk_envs import REFERENCE
+from agents_open_dir import as_root, open_directory, python_for
 from base_repos import ENVIRON, Repo, new_repo
 from baseline_samples import case, results
-from gate_runs import AGENT_EVAL, program
+from gate_runs import AGENT_EVAL, Repository, program
 from golden_files import check
 from rerun_repos import two_versions
 
@@ -311,6 +312,26 @@ async def test_rerun__what_the_bases_agent_scores_is_the_baseline(repo: Repo) ->
     await told(report, repo.opened(), "e" * 40)
     assert len(seen) == 5, "there is nothing to run"
     check("golden_reruns.txt", "".join(said))
+
+
+@as_root
+@pytest.mark.slow
+def test_rerun__both_agents_run_in_a_repository_inside_of_home() -> None:
+    """HOME is closed to agents, except where one of them is in it."""
+    with open_directory() as base:
+        python, home = base / "venv" / "bin" / "python", base / "home"
+        uv = Path(sys.executable).with_name("uv")
+        program(uv, "venv", "--python", python_for(Account(name="", uid=64_999, gid=64_999, home=base)), base / "venv")
+        program(uv, "pip", "install", "--python", python, f"google-adk=={REFERENCE}")
+        repo = new_repo(home / "repository")
+        repository = Repository(root=repo.root)
+        repository.agent("faults")
+        repository.evals("evals/a.test.json", {"one": "say hello"})
+        repo.commit({})
+        repo.branch("feature")
+        flags = ("--agent", "faults", "--agent-python", str(python), "--baseline", "rerun", "--base-ref", "main")
+        report = repository.gate("run", *flags, python=False, environment={"HOME": str(home)}, code=0).report
+        assert report.comparison is not None and report.comparison.compared == 1
 
 
 # Base and head need different versions of a package: each agent gets an environment of its own.

@@ -182,7 +182,7 @@ class BaseCheckout:
             # The process could start in none of its runs: that is no outage, which another attempt would repair.
             if choice.runs_here and not choice.working_directory(settings.root, settings.agent_cwd).is_dir():
                 raise NotOnBase(f"The base has no directory {head.settings.agent_cwd}, which `agent-cwd` names.")
-        apart = open_isolation(settings, context, runs_here=choices.runs_here, name=_ACCOUNT)
+        apart = open_isolation(settings, context, runs_here=choices.runs_here, name=_ACCOUNT, reachable=[root])
         isolation = self._isolated(apart, context.environ.get("PYTHONPATH"))
         journal = self._journal = Journal(settings.output / "journal.jsonl", resume=False)
         self.stack.callback(self._store, journal)

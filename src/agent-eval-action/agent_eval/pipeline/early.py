@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.pipeline.context import Early, RunContext, masker_of, open_agents, prepare
@@ -96,7 +97,7 @@ def isolate(settings: Settings, context: RunContext, apart: contextlib.ExitStack
 
 @contextlib.contextmanager
 def open_isolation(
-    settings: Settings, context: RunContext, *, runs_here: bool, name: str | None = None
+    settings: Settings, context: RunContext, *, runs_here: bool, name: str | None = None, reachable: Sequence[Path] = ()
 ) -> Iterator[Isolation]:
     """Isolates the agents of a checkout from us.
 
@@ -105,6 +106,7 @@ def open_isolation(
         context: The run's context.
         runs_here: Whether there is an agent with a process here.
         name: Another account than the one that the machine keeps for agents.
+        reachable: What other agents of the run need, which must not be closed to them either.
 
     Raises:
         NotIsolated: Isolation is required and not possible.
@@ -112,14 +114,14 @@ def open_isolation(
     if not runs_here:
         yield NO_PROCESS
         return
-    reachable = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
+    cache = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
     environ, left_out = without_github_identity(context.environ, settings.agent_env)
     with isolated(
         environ,
         root=settings.root,
         output_dir=settings.output,
         allow=allow_list(settings.agent_env),
-        reachable=reachable,
+        reachable=[*cache, *reachable],
         name=name or AGENT_USER,
     ) as isolation:
         if has_error(isolation.problems):
