@@ -15,6 +15,8 @@ from agent_eval_agents.protocol import AgentFailure, SessionRequest
 from agent_eval_agents.recorded import DRIVER, RecordedAgent, check_recording
 from agent_eval_scoring.core.content import text_of, user_message
 from agent_eval_scoring.core.invocation import Invocation, adk_value, tool_calls
+from agent_eval_scoring.evalset.loading import load_suite
+from agent_eval_scoring.evalset.models import LoadedFile
 
 
 def line(eval_id: str, run: int, *turns: Invocation, eval_set: str = "s", **more: Any) -> str:
@@ -173,6 +175,22 @@ async def test_check_recording__what_is_none_is_an_error_before_anything_runs(tm
     assert len(str(problem)) < 1_000
     failed = await answered(source, request("x"))
     assert says in failed and failed.startswith("agent-import (agent)")
+
+
+def test_check_recording__an_expected_answer_that_an_eval_set_lacks_is_not_the_agents_silence(tmp_path: Path) -> None:
+    def loaded(path: Path) -> LoadedFile:
+        return load_suite(tmp_path, [path.name], exclude=[]).files[0]
+
+    expected = loaded(eval_set(tmp_path / "a.test.json", one=[turn("hi", "hello")], two=[turn("hi", "hello")]))
+    value = json.loads((tmp_path / "a.test.json").read_text("utf-8"))
+    del value["eval_cases"][1]["conversation"][0]["final_response"]
+    (tmp_path / "r.json").write_text(json.dumps(value, indent=1), "utf-8")
+    [problem] = check_recording("r.json", tmp_path / "r.json", [expected])
+    assert (problem.severity, problem.code, problem.file) == ("warning", "recording-unusable", "r.json")
+    assert (problem.line or 0) > 1 and "Turn 1 of `two` has no `final_response`" in problem.message
+    value["eval_cases"][1]["conversation"] = "hello"
+    (tmp_path / "r.json").write_text(json.dumps(value), "utf-8")
+    assert check_recording("r.json", tmp_path / "r.json", [expected]) == []
 
 
 async def test_start__a_second_one_after_a_failure_fails_again(tmp_path: Path) -> None:

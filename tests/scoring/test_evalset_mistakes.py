@@ -307,6 +307,21 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
         "4:22: error [custom-metric-source] `custom_function` of `tone` defines no `evaluate(instance)`",
         "For a file write `custom_function_file: metrics.py`, relative to this config.",
     ),
+    "a metric of one's own without a function": (
+        {"a.test.json": SET, "test_config.json": {"criteria": {"polite": 0.5}}},
+        "3:1: error [unknown-metric] There is no metric `polite`.",
+        'If it is a function of yours, name it beside `criteria`: "custom_metrics": {"polite": {"code_config": ',
+    ),
+    "a case on each line": (
+        {"a.test.json": '{"eval_id": "a"}\n{"eval_id": "b"}\n'},
+        "2:1: error [not-json] The file is not JSON: a second document begins here.",
+        'Write one eval set: {"eval_set_id": "...", "eval_cases": [...]}, with these lines in the list',
+    ),
+    "a state that is a list": (
+        of_set([CASE | {"session_input": {"app_name": "x", "user_id": "u", "state": []}}]),
+        "error [wrong-type] `state` must be an object, not a list.",
+        'Write an object, e.g. {"user_name": "Mina"}, or {} if there is none.',
+    ),
 }
 """The files, what is said with its place, and what to do."""
 

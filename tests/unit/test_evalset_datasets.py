@@ -226,6 +226,11 @@ def test_load_suite__a_test_config_of_another_shape(tmp_path: Path, config: Any)
     assert "wrong-type" in codes(load_suite(tmp_path).errors)
 
 
+def test_migrate__a_directory_without_conformance_tests(tmp_path: Path) -> None:
+    [problem] = migrate(tmp_path, tmp_path / "new.evalset.json")
+    assert problem.code == "source-unreadable" and problem.message.startswith("No conformance test (`spec.yaml`)")
+
+
 def test_migrate__keeps_an_existing_file_and_says_by_which_name_one_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

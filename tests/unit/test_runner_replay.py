@@ -261,7 +261,9 @@ def test_in_plan__a_file_of_depends_that_can_not_be_read_is_found_before_anythin
     assert problem.message.startswith("`depends` of a [[tool]] names a file that can't be read: It is larger than")
     assert problem.message.endswith(": big.db")
     without = tapes(tmp_path, "replay", dataclasses.replace(rule, depends=("*.db", "!big.db"))).in_plan(plan)[1]
-    assert [each.message for each in without] == ["`depends` of the [[tool]] `book` matches no file."]
+    assert [each.message for each in without] == [
+        "`depends` of the [[tool]] `book` matches no file: `*.db` and `!big.db`."
+    ]
 
 
 def lists(*names: str) -> Step:
@@ -380,10 +382,10 @@ def test_notices(tmp_path: Path) -> None:
 
 def test_depends_problems__a_pattern_without_files(tmp_path: Path) -> None:
     (tmp_path / "db.sql").write_text("")
-    rules = ToolRule(name="book", depends=("*.sql",)), ToolRule(name="get", depends=("bd/**",))
+    rules = ToolRule(name="book", depends=("*.sql",)), ToolRule(name="get", depends=("bd/**",), line=3)
     problems = depends_problems(ToolRules(rules=rules), ToolFiles(tmp_path))
-    expected = [("tool-rule-invalid", "warning", "`depends` of the [[tool]] `get` matches no file.")]
-    assert [(each.code, each.severity, each.message) for each in problems] == expected
+    expected = [("agent-eval.toml:3", "warning", "`depends` of the [[tool]] `get` matches no file: `bd/**`.")]
+    assert [(each.location, each.severity, each.message) for each in problems] == expected
     assert tapes(tmp_path, "replay", *rules).in_plan(Plan(cases=(), num_runs=1, problems=()))[1] == problems
 
 

@@ -279,7 +279,7 @@ def check_recording(
         at, line = (None, None) if error.place is None else (error.place.file, error.place.line)
         return [Problem(code="recording-unusable", message=message, hint=error.hint, file=at, line=line)]
     if not holds_runs(path):
-        return []  # An eval set answers every case of the same eval id.
+        return list(_without_answers(recording, path, files))  # It answers every case of the same eval id.
     requested: dict[tuple[str, str], dict[str, LoadedFile]] = {}
     for file in files:
         for case in file.cases:
@@ -328,6 +328,28 @@ def _check_traces(
             )
 
 
+def _without_answers(recording: str, path: Path, files: Sequence[LoadedFile]) -> Iterator[Problem]:
+    """A warning for each turn with an expected answer of which an eval set has none: it is not the agent's silence."""
+    from agent_eval_scoring.evalset.json import read_document
+
+    cases = {case.eval_id: case for file in files for case in file.cases}
+    document, _ = read_document(path, recording)
+    recorded = document.value.get("eval_cases") if document is not None and isinstance(document.value, dict) else None
+    for index, own in enumerate(recorded if isinstance(recorded, list) else ()):
+        turns, case = own.get("conversation"), cases.get(own.get("eval_id"))
+        expected = (case and case.conversation) or ()
+        for number, (turn, wanted) in enumerate(zip(turns if isinstance(turns, list) else (), expected, strict=False)):
+            silent = isinstance(turn, dict) and not {"final_response", "finalResponse"} & turn.keys()
+            if document is not None and silent and text_of(wanted.final_response).strip():
+                yield document.warning(
+                    "recording-unusable",
+                    f"Turn {number + 1} of `{own['eval_id']}` has no `final_response` in this recording, so it is "
+                    "scored as if the agent gave no answer.",
+                    path=("eval_cases", index, "conversation", number),
+                    hint=f"Add the answer. {_AGAIN}",
+                )
+
+
 def _ambiguous(recording: str, file: LoadedFile, key: tuple[str, str], candidates: Sequence[str]) -> Problem:
     set_id, eval_id = key
     return Problem(
@@ -356,7 +378,7 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     if source and (path.is_file() or (path / RECORDINGS).is_file() or (path.is_dir() and trace_files(path))):
         return None
     wrong = "is not a regular file" if source and path.exists() else "does not exist"
-    name = f"`{source}`" if source != source.strip() else source or "(nothing)"
+    name = f"`{source}`" if source != source.strip() else source
     wrong = f"holds no {RECORDINGS} and no traces" if source and path.is_dir() else wrong
     stripped = source.strip()
     near = nearby_file(root / stripped, 0.75) if stripped and not (root / stripped).exists() else None
@@ -365,6 +387,8 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     if path.is_dir():
         hint += " Without one, run the agent first: `agent-eval run --agent DIRECTORY`."
     message = f"{origin} names the recording {name}, which {wrong}"
+    if not source:
+        message = f"{origin} is `{RECORDED}` without a file"
     return Problem(code="recording-not-found", message=message, hint=hint)
 
 

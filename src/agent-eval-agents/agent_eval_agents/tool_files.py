@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from agent_eval_agents.discovery.locate import CONFIG_FILE
 from agent_eval_agents.sandbox import BASE_VARIABLES, secrets_in
 from agent_eval_agents.tapes import ABSENT, FOLDER, NOT_COMPARED, Tape, ToolRules, is_secret
 from agent_eval_scoring.core.files import MAX_TEXT, read_regular
@@ -100,10 +101,20 @@ def depends_problems(rules: ToolRules, files: ToolFiles) -> list[Problem]:
     for rule in rules.rules:
         try:
             if rule.depends and files.of_patterns(rule.depends) == _NO_FILES:
-                message = f"`depends` of the [[tool]] `{rule.name}` matches no file."
-                hint = "Correct it: no change can make the recorded answers stale."
+                patterns = " and ".join(f"`{pattern}`" for pattern in rule.depends)
+                message = f"`depends` of the [[tool]] `{rule.name}` matches no file: {patterns}."
+                hint = (
+                    "Correct the pattern, or remove it: it has no effect, since no file's change can make the recorded "
+                )
                 problems.append(
-                    Problem(severity=Severity.WARNING, code="tool-rule-invalid", message=message, hint=hint)
+                    Problem(
+                        severity=Severity.WARNING,
+                        code="tool-rule-invalid",
+                        message=message,
+                        hint=hint + "answers stale.",
+                        file=CONFIG_FILE,
+                        line=rule.line,
+                    )
                 )
         except OSError as error:
             message = f"{error.strerror}: {harmless(str(error.filename))}"

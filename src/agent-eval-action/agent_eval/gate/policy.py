@@ -55,6 +55,8 @@ class PolicyEntry:
     """Whether a case that answers otherwise than on the base branch, also when run again, blocks."""
     line: int | None = None
     """Its line in agent-eval.toml, 1-based."""
+    threshold_line: int | None = field(default=None, compare=False, repr=False)
+    """The line of its threshold there."""
 
 
 @dataclass(frozen=True, kw_only=True)

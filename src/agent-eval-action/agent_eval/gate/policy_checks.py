@@ -21,6 +21,7 @@ from agent_eval_scoring.core.problem import Problem, Severity
 from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.models import INFORMATIONAL_METRICS, METRICS, Suite
+from agent_eval_scoring.evalset.parse import within
 
 _EPSILON = 1e-9
 """Three of thirty are 0.1, whatever binary fractions say."""
@@ -168,8 +169,11 @@ class _Findings:
                 continue
             if entry.threshold is not None and not spec.low <= entry.threshold <= spec.high:
                 bounds = f"from {spec.low:g} to {spec.high:g}" if spec.high < 1e308 else f"at least {spec.low:g}"
-                message = f"`threshold` of {name} must be {bounds}, not {entry.threshold:g}."
-                self.error("policy-invalid", message, "No score would reach it, or every score would.", entry.line)
+                # Without a line, the entry is of the flag.
+                what = "`threshold`" if entry.line else "`--threshold`"
+                message = f"{what} of {name} must be {bounds}, not {entry.threshold:g}."
+                hint = f"Write {within(spec.low, spec.high, entry.threshold)}."
+                self.error("policy-invalid", message, hint, entry.threshold_line)
             if entry.direction == "lower" and name not in INFORMATIONAL_METRICS:
                 message = f"`direction` can't be lower for {name}: its scores are better when they are higher."
                 hint = f"It is for metrics without a threshold: {', '.join(INFORMATIONAL_METRICS)}."

@@ -60,7 +60,11 @@ def read_policy(table: Mapping[str, Any], lines: Mapping[Path, int], file: str) 
 
 def _policy(reader: TableReader, at: Path, values: dict[str, Any]) -> PolicyEntry | None:
     """One `[[policy]]`, or None if its keys are incompatible."""
-    entry = PolicyEntry(**{key.replace("-", "_"): value for key, value in values.items()}, line=reader.line(at))
+    entry = PolicyEntry(
+        **{key.replace("-", "_"): value for key, value in values.items()},
+        line=reader.line(at),
+        threshold_line=reader.line((*at, "threshold")),
+    )
     rules = sorted(values.keys() - {"metric", "cases"})
     scored = [key for key in ("threshold", "direction") if key in values]
     if not rules:
@@ -75,8 +79,8 @@ def _policy(reader: TableReader, at: Path, values: dict[str, Any]) -> PolicyEntr
         message = "`changed-facts` is about cases, and this [[policy]] names a metric."
         reader.error(message, (*at, "changed-facts"), "Give it an entry of its own, without `metric`.")
         return None
-    lines = {key: reader.first_line((entry.metric, frozenset(entry.cases), key), at) for key in rules}
-    duplicates = {key: line for key, line in lines.items() if line is not None}
+    first = {key: reader.first_line((entry.metric, frozenset(entry.cases), key), at) for key in rules}
+    duplicates = {key: line for key, line in first.items() if line is not None}
     for key, line in duplicates.items():
         message = f"`{key}` is already set in line {line} for the same metric and cases."
         reader.error(message, (*at, key), "Remove one of them.", code="policy-duplicate")

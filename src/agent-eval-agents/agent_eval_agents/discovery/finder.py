@@ -19,7 +19,7 @@ from agent_eval_agents.driver import Driver
 from agent_eval_agents.registry import driver_of
 from agent_eval_scoring.core.files import open_regular
 from agent_eval_scoring.core.problem import Problem, Severity
-from agent_eval_scoring.core.text import carriable, without_credentials
+from agent_eval_scoring.core.text import carriable, plural, without_credentials
 from agent_eval_scoring.evalset.models import LoadedFile
 
 _CONTAINERS = ("src", "agents")
@@ -129,6 +129,14 @@ class NoChoice:
     directory: str
     candidates: tuple[str, ...] = ()
     what: str = ""
+    cases: tuple[str, ...] = field(default=(), compare=False)
+    """For each candidate, who names it in the first of these files."""
+
+
+def _in_cases(eval_ids: Sequence[str], file: LoadedFile) -> str:
+    line = file.lines.get(eval_ids[0])
+    first = f"case `{plain(eval_ids[0])}`" + (f" in line {line}" if line else "")
+    return first + (f" and {plural(len(eval_ids) - 1, 'other')}" if eval_ids[1:] else "")
 
 
 def sub_agent_in(name: str, root: Path) -> str:
@@ -409,7 +417,10 @@ class Finder:
             )
 
     def _by_app_name(self, file: LoadedFile, directory: Path) -> AgentChoice | NoChoice | None:
-        names = {case.session_input.app_name for case in file.cases if case.session_input is not None}
+        names: dict[str, list[str]] = {}
+        for case in file.cases:
+            if case.session_input is not None:
+                names.setdefault(case.session_input.app_name, []).append(case.eval_id)
         matches: dict[Path, str] = {}
         for name in sorted(names):
             # The name comes from an eval file, and is joined with paths.
@@ -427,6 +438,10 @@ class Finder:
             directory=self.label(directory),
             candidates=tuple(self.label(agent) for agent in matches),
             what="session_input.app_name names",
+            # Of one name, no case is wrong.
+            cases=tuple(_in_cases(names[name], file) for name in matches.values())
+            if len({*matches.values()}) > 1
+            else (),
         )
 
     def _with_name(self, name: str, directory: Path) -> Sequence[Path]:

@@ -26,6 +26,7 @@ from agent_eval_scoring.core.patterns import PathPatterns
 from agent_eval_scoring.core.problem import Problem, Severity
 from agent_eval_scoring.core.selectors import GLOB, parse_selector
 from agent_eval_scoring.core.text import listed, plural
+from agent_eval_scoring.evalset.json import read_document
 from agent_eval_scoring.evalset.models import LoadedFile
 from agent_eval_scoring.evalset.paths import repository_of, searched
 
@@ -99,7 +100,7 @@ def choose_agents(
         The choices, and a problem for each group of files without an agent or with several.
     """
     choices = _choose(root, files, explicit, mapping or {}, everything)
-    shared = _shared_set_ids(choices.by_file, files)
+    shared = _shared_set_ids(root, choices.by_file, files)
     agent_problems = _check_agents(root, choices, files, runs)
     lost_states = _without_state(choices, files, stateless, ignored=ignore_state)
     return AgentChoices(
@@ -118,14 +119,16 @@ def check_names(
 ) -> list[Problem]:
     """Problems of `[agents]`, of manifests and of the sets' ids alone, with no agent; see `choose_agents`."""
     if explicit is not None:
-        return _shared_set_ids(dict.fromkeys((file.path for file in files), AgentChoice(path="", reason="")), files)
+        return _shared_set_ids(
+            root, dict.fromkeys((file.path for file in files), AgentChoice(path="", reason="")), files
+        )
     finder = Finder(root=root.resolve())
     mapped, problems = _mapped(finder, mapping, files, everything)
     problems += finder.manifest_problems(file.path for file in files if file.path not in mapped)
     uses = Counter(file.eval_set.eval_set_id for file in files)
     # Which agents answer is searched only for these files: elsewhere the answer would not be used.
     shared = [file for file in files if uses[file.eval_set.eval_set_id] > 1]
-    return [*problems, *_shared_set_ids({file.path: _agent_of(file, finder, mapped) for file in shared}, shared)]
+    return [*problems, *_shared_set_ids(root, {file.path: _agent_of(file, finder, mapped) for file in shared}, shared)]
 
 
 def _agent_of(
@@ -294,7 +297,9 @@ def _is_new_file(root: Path, pattern: str) -> bool:
     return is_name and not (root / pattern.lstrip("/")).exists()
 
 
-def _shared_set_ids(choices: Mapping[str, AgentChoice | NoChoice | None], files: Sequence[LoadedFile]) -> list[Problem]:
+def _shared_set_ids(
+    root: Path, choices: Mapping[str, AgentChoice | NoChoice | None], files: Sequence[LoadedFile]
+) -> list[Problem]:
     """Warnings about eval sets of the same agent with the same id, which `adk eval` rejects in one call."""
     first: dict[tuple[str, str], str] = {}
     problems = []
@@ -303,16 +308,26 @@ def _shared_set_ids(choices: Mapping[str, AgentChoice | NoChoice | None], files:
         # `adk eval` refuses them only in one call with one agent: sets of two agents may share an id.
         other = first.setdefault((choice.path, set_id), file.path) if isinstance(choice, AgentChoice) else file.path
         if other != file.path:
+            line = _line_of_id(root, other)
+            where = other if line is None else f"{other}:{line}"
             problems.append(
                 Problem(
                     severity=Severity.WARNING,
                     code="duplicate-eval-set-id",
-                    message=f"The eval set id `{set_id}` is also used in `{other}`, for the same agent.",
+                    message=f"The eval set id `{set_id}` is also used in `{where}`, for the same agent.",
                     hint="`adk eval` rejects such files in one call; give each file a unique id.",
                     file=file.path,
+                    line=_line_of_id(root, file.path),
                 )
             )
     return problems
+
+
+def _line_of_id(root: Path, name: str) -> int | None:
+    """Reads a file again only for the position of its `eval_set_id`, because such problems are rare."""
+    document, _ = read_document(root / name, name)
+    has_id = document is not None and isinstance(document.value, dict) and "eval_set_id" in document.value
+    return document.positions.of(("eval_set_id",)).line if document is not None and has_id else None
 
 
 def _check_agents(root: Path, choices: AgentChoices, files: Sequence[LoadedFile], runs: int | None) -> list[Problem]:
@@ -369,7 +384,8 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
     pattern = _pattern(paths[0] if len(paths) == 1 else failure.directory, is_directory=len(paths) > 1)
     candidates = failure.candidates
     if failure.code == "agent-ambiguous":
-        message = f"{who} could belong to more than one agent: {failure.what} {_listed(candidates)}"
+        named = [f"{name} ({by})" for name, by in zip(candidates, failure.cases, strict=False)] or candidates
+        message = f"{who} could belong to more than one agent: {failure.what} {_listed(named)}"
     elif candidates:
         message = f"no agent was found around {who}; the repository has {_listed(candidates)}"
     else:
@@ -397,10 +413,11 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
     lines = [f"{json.dumps(pattern)} = {json.dumps(names[0])}"]
     lines += [f"#   or {json.dumps(name)}" for name in names[1:5]]
     mapping = "\n    ".join(("[agents]", *lines))
+    todo = "Correct `app_name`, or move the cases of one agent to another file; or set" if failure.cases else "Set"
     return Problem(
         code=failure.code,
         message=message,
-        hint=f"Set `--agent`, or add to {CONFIG_FILE} in the repository's root:\n    {mapping}",
+        hint=f"{todo} `--agent`, or add to {CONFIG_FILE} in the repository's root:\n    {mapping}",
         file=paths[0],
     )
 

@@ -114,6 +114,12 @@ def allow_list(option: str | None) -> tuple[str, ...]:
     defaults = MODEL_VARIABLES if text.startswith("+") else ()
     named = [name.removeprefix("+") if defaults else name for name in re.split(r"[,\s]+", text) if name.strip("+")]
     for name in named:
+        if re.fullmatch(r"\w+=.*", name):  # Its value may be a secret.
+            variable = name.partition("=")[0]
+            raise ValueError(
+                f"`{variable}` has a value here, where only names are given: set the variable where agent-eval starts, "
+                f"and write `+{variable}`"
+            )
         if not re.fullmatch(r"[A-Za-z_*?\[][\w*?\[\]!\-]*", name):
             raise ValueError(f"`{name}` is neither the name of an environment variable nor a glob of names")
         if (rule := _denied(name)) is not None:

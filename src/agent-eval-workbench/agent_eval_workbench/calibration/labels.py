@@ -170,7 +170,7 @@ def read_labels(path: Path, root: Path, target: TargetCriterion) -> tuple[LabelS
     try:
         data = read_regular(path, MAX_TEXT)
     except OSError as error:
-        hint = "Give the path of a file with a JSON object on each line."
+        hint = f"Name a file of labels. {_LINE}"
         return None, [_file_error(name, "unreadable-file", f"Can't read the file: {error.strerror or error}.", hint)]
     return parse_labels(data, name, target)
 
@@ -180,7 +180,7 @@ def parse_labels(data: bytes, name: str, target: TargetCriterion) -> tuple[Label
     # Not splitlines(): JSON may have U+2028 in a string, and bytes have more line breaks than JSON Lines.
     lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     if not lines:
-        return None, [_file_error(name, "no-labels", "The file has no labels.", "Write a JSON object on each line.")]
+        return None, [_file_error(name, "no-labels", "The file has no labels.", _LINE)]
     # Said once, instead of an error for each line of a list that is written over many.
     if len(lines) > 1 and parse_document(lines[0][1], name)[0] is None and parse_document(data, name)[0] is not None:
         hint = "Write one object per line, without commas between them, e.g. with `jq -c '.[]'`."

@@ -75,25 +75,25 @@ def _edits(arguments: argparse.Namespace) -> Edits | None:
     if arguments.delete:
         raise ValueError("--delete removes the whole case; leave out the other flags")
     return Edits(
-        messages={_number(number): text for number, text in arguments.message},
-        answers={_number(number): text for number, text in arguments.answer},
+        messages={_number(number, "--message"): text for number, text in arguments.message},
+        answers={_number(number, "--answer"): text for number, text in arguments.answer},
         args={_place(place, "--args"): _object(text) for place, text in arguments.args},
-        turns=frozenset(map(_number, arguments.drop_turn)),
+        turns=frozenset(_number(number, "--drop-turn") for number in arguments.drop_turn),
         calls=frozenset(_place(place, "--drop-call") for place in arguments.drop_call),
         eval_id=arguments.rename,
     )
 
 
-def _number(text: str) -> int:
+def _number(text: str, flag: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 100_000:
-        raise ValueError(f"{text!r} is not the number of a turn; the first turn is 1, as in --drop-turn 1")
+        raise ValueError(f"{flag} takes the number of a turn, from 1 for the first one, not {text!r}")
     return int(text)
 
 
 def _place(text: str, flag: str) -> tuple[int, int]:
     turn, _, place = text.rpartition(".")
     try:
-        return _number(turn), _number(place)
+        return _number(turn, flag), _number(place, flag)
     except ValueError:
         example = "2.1 for the first call of the second turn"
         raise ValueError(f"{flag} names a call as TURN.NUMBER, e.g. {example}, not {text!r}") from None

@@ -56,6 +56,10 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
 
 
 def _read(old: Path) -> tuple[Document | None, list[Problem]]:
+    if old.is_dir():
+        message = "No conformance test (`spec.yaml`) is in this directory or below it, so there is nothing to migrate."
+        hint = "Name a file, or the directory that `adk conformance record` has written."
+        return None, [Problem(code="source-unreadable", message=message, hint=hint, file=old.as_posix())]
     document, problems = read_document(old, old.as_posix(), lenient=True)
     return document, [replace(item, hint=_NOT_JSON) if item.code == "not-json" else item for item in problems]
 

@@ -23,6 +23,8 @@ _OTHERS = 4
 """Cases of whose answers one is chosen."""
 _WORDS: Mapping[Outcome, str] = {"passed": "survived", "failed": "killed", "unknown": "undecided"}
 
+_FAILED = "no stored run passes: correct the agent or the case, run it again, then `agent-eval mutate`"
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Trial:
@@ -54,7 +56,7 @@ async def survey(
         scenes = [Scene(subject=subject, run=run, turns=run.invocations) for run in subject.runs]
         green = [scene for scene in scenes if await _passes(scene)]
         if not green:
-            left_out.append(LeftOut(name=subject.case_id, why="does not pass when its stored runs are scored again"))
+            left_out.append(LeftOut(name=subject.case_id, why=_FAILED))
             continue
         good += green
         rng = Random(f"{seed} {subject.case_id}")  # noqa: S311 - the same mutants every time

@@ -256,7 +256,7 @@ def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[
     results: dict[tuple[int, int, float], PartResults] = {}
     problems: list[Problem] = []
     seen: dict[Hashable, MetricReport] = {}
-    others = 0
+    others: list[str] = []
     for path in _candidates(shards, root, output):
         file = harmless(relative(path, root))
         report = _read(path, file)
@@ -264,7 +264,7 @@ def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[
             problems.append(report)
             continue
         if report.shard is None:
-            others += 1
+            others.append(file)
             continue
         if report.is_invalid:  # It ended before it had results, e.g. because its disk was full.
             problems.append(_ended(report, report.shard, file))
@@ -277,9 +277,7 @@ def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[
     if not results and not has_error(problems):
         absent = absent_directories(shards, root)
         where = listed([f"{name} (it does not exist)" if name in absent else name for name in shards], 5)
-        found = (
-            f" {plural(others, 'results.json')} there {'has' if others == 1 else 'have'} no `shard`." if others else ""
-        )
+        found = f" {listed(others, 3)} {'has' if len(others) == 1 else 'have'} no `shard`." if others else ""
         closed = unreadable_directories(root, shards)
         found += f" These directories can't be read: {listed(closed, 5)}." if closed else ""
         message = f"There are no results of a part (`run --shard I/N`) in {harmless(where)}.{found}"
@@ -287,7 +285,9 @@ def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[
             Problem(
                 code="shards-none",
                 message=message,
-                hint="Download the artifacts of all parts, or name their directories.",
+                hint="A whole run needs no merge. To have parts, run each with `--shard I/N`."
+                if others and not closed
+                else "Download the artifacts of all parts, or name their directories.",
             )
         )
     return [results[key] for key in sorted(results)], problems

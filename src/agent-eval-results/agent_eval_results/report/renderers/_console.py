@@ -90,6 +90,7 @@ def _blocks(
         yield _files(report)
     if not failing and not groups.errored:
         yield from metrics
+    yield from _problems(_first(view))
     shared, left = examples.shared_causes(report, failing, view.branch)
     for cause in shared:
         yield from _cause(cause, view)
@@ -316,6 +317,19 @@ def _sides(sides: Sequence[examples.Side]) -> Table:
     return table
 
 
+def _first(view: views.View) -> list[ProblemReport]:
+    """Warnings about the cases that failed: they may explain it."""
+    failing = {case.case_id for case in (*view.groups.worse, *view.groups.failed, *view.groups.errored)}
+    warnings = [problem for problem in view.report.problems if not problem.is_notice] if failing else []
+    lines = sorted((case.file, case.line, case.case_id) for case in view.report.cases if case.line is not None)
+
+    def case_of(problem: ProblemReport) -> str:
+        before = [own for file, line, own in lines if file == problem.file and line <= (problem.line or 0)]
+        return before[-1] if before else ""
+
+    return [each for each in warnings if each.code.startswith("recording-") or case_of(each) in failing]
+
+
 def _remarks(view: views.View) -> Iterator[RenderableType]:
     """What else a reader has to know before the verdict."""
     report, groups = view.report, view.groups
@@ -337,7 +351,8 @@ def _remarks(view: views.View) -> Iterator[RenderableType]:
         yield styled(
             ("  better: ", "green"), (listed([views.case_name(case) for case in groups.better], _MOST_NAMES), "")
         )
-    severe = [problem for problem in report.problems if not problem.is_notice]
+    before = _first(view)
+    severe = [problem for problem in report.problems if not problem.is_notice and problem not in before]
     if severe:
         yield ""
         yield from _problems(severe)

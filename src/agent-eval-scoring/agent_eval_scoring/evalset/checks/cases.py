@@ -209,7 +209,7 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
                     else "Other criteria decide. To change this, give the case `rubric_groups`.",
                 )
             elif spec.rubric_type is not None:
-                yield from _effective_rubrics(file, case, path, spec, criterion, where)
+                yield from _effective_rubrics(file, case, path, spec, criterion, where, config)
 
 
 _OVER_THE_CONVERSATION = frozenset(
@@ -265,7 +265,13 @@ def _scenario_missing(
 
 
 def _effective_rubrics(
-    file: EvalFile, case: EvalCase, path: JsonPath, spec: MetricSpec, criterion: CriterionConfig, where: str
+    file: EvalFile,
+    case: EvalCase,
+    path: JsonPath,
+    spec: MetricSpec,
+    criterion: CriterionConfig,
+    where: str,
+    config: EvalConfig,
 ) -> Iterator[Problem]:
     """Problems of the rubrics of a metric: those of its criterion, of the case and of each turn."""
     configured: Sequence[Rubric] = criterion.options.get("rubrics", ())
@@ -283,7 +289,7 @@ def _effective_rubrics(
                     (*scope, "rubrics", number, "rubric_id"),
                     "Give each rubric a unique id.",
                 )
-    yield from _without_weight(file, path, spec, criterion, [rubrics for _, rubrics in scopes], where)
+    yield from _without_weight(file, case, path, spec, criterion, [rubrics for _, rubrics in scopes], config)
     shared = bool(configured) or any(rubric.type == spec.rubric_type for rubric in case.rubrics or ())
     bare = [scope for scope, rubrics in scopes[1:] if not any(rubric.type == spec.rubric_type for rubric in rubrics)]
     # It judges the whole conversation once, after its last turn, and reads that turn's rubrics.
@@ -317,11 +323,12 @@ def _effective_rubrics(
 
 def _without_weight(
     file: EvalFile,
+    case: EvalCase,
     path: JsonPath,
     spec: MetricSpec,
     criterion: CriterionConfig,
     scopes: Sequence[Sequence[Rubric]],
-    where: str,
+    config: EvalConfig,
 ) -> Iterator[Problem]:
     """The case would have no score if all its rubrics have the weight 0."""
     weights = criterion.options.get("rubric_weights", {})
@@ -329,12 +336,10 @@ def _without_weight(
     rubrics = [*criterion.options.get("rubrics", ()), *own]
     # A weighted mean of weights that are all 0 is no number.
     if rubrics and not any(weights.get(rubric.rubric_id, 1.0) for rubric in rubrics):
-        yield file.error(
-            "zero-rubric-weights",
-            f"All rubrics of `{spec.name}` ({where}) for this case have the weight 0, so it would have no score.",
-            path,
-            "Give one of them a positive weight in `rubric_weights` there.",
-        )
+        cases = f" for `{case.eval_id}`" if own else ""
+        message = f"All rubrics of `{spec.name}`{cases} have the weight 0, so it would have no score."
+        problem = file.error("zero-rubric-weights", message, path, "Give one of them a positive weight.")
+        yield config.at(f"{criterion.name}.rubric_weights", problem)
 
 
 def _persona(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:

@@ -247,6 +247,8 @@ def _missing(root: Path, selector: Selector, before: Sequence[Path]) -> Problem:
         parents = (name_of(file.path.parent, root) for file in discover(root).files)
         folders = dict.fromkeys("the root" if name == "." else f"`{name}`" for name in parents)
         hint = f"Eval files are in {listed([*folders], 3)}. Without a path, all are meant." if folders else _RELATIVE
+        if path.suffix == "":
+            hint += f" If `{shown}` is the agent: it is found without being named, or set `--agent`."
     return Problem(code="path-not-found", message=f"`{shown}` does not exist.", hint=hint)
 
 

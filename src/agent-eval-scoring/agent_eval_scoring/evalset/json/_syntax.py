@@ -248,6 +248,9 @@ def _other(text: str, offset: int, parser_message: str) -> Problem:
         lines = [line for line in text.split("\n") if line.strip()]
         if text[offset] == "{" and lines[1:] and all(line.startswith("{") and line.endswith("}") for line in lines):
             hint = "JSON Lines are not read: write the lines as a list, with [ before, ] after and commas between them."
+            if '"eval_id"' in text:
+                hint = 'Write one eval set: {"eval_set_id": "...", "eval_cases": [...]}, with these lines in the list, '
+                hint += "separated by commas."
     else:
         for pattern, todo in _TOKENS if not symptom.startswith("Invalid") else ():
             if match := re.compile(pattern).match(text, offset):

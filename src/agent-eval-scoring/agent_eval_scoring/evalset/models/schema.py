@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -187,12 +187,17 @@ class EvalConfig:
     """By the name of the criterion; with `code`, the source of a function of agents-cli's."""
     user_simulator_config: Mapping[str, Any] | None = None
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Where the function of each custom metric is named: `file:line`."""
+    """`file:line` of the function of each custom metric, of the turn limit, and of each criterion's weights."""
 
     @property
     def compares_state(self) -> bool:
         """Whether `final_session_state` of a case counts."""
         return any(criterion.metric == "final_session_state" for criterion in self.criteria)
+
+    def at(self, place: str, problem: Problem) -> Problem:
+        """The problem of a case at the one of `places` that causes it, so that it is the same for all cases."""
+        file, _, line = self.places.get(place, "").rpartition(":")
+        return replace(problem, file=file, line=int(line), column=None, path=None) if file else problem
 
 
 @dataclass(frozen=True, kw_only=True)

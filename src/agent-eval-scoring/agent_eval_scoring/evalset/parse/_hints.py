@@ -22,7 +22,7 @@ HINTS: dict[str, str] = {
     "conversation": 'Write a list of turns: [{"user_content": {"parts": [{"text": "..."}]}}].',
     "intermediate_data": 'Write {"tool_uses": [{"name": "...", "args": {...}}]}.',
     "tool_uses": 'Write [{"name": "get_weather", "args": {"city": "Berlin"}}].',
-    "state": 'Write {"user_name": "Mina"}.',
+    "state": 'Write an object, e.g. {"user_name": "Mina"}, or {} if there is none.',
     "final_session_state": 'Write {"order": "open"}.',
     "rubrics": 'Write [{"rubric_id": "polite", "rubric_content": {"text_property": "The answer is polite."}}].',
     "judge_model_options": 'Write {"judge_model": "gemini-2.5-flash"}.',

@@ -115,18 +115,23 @@ def parse_config(
     if parsed is None or has_error(problems):
         return None, problems
     simulator = parsed.user_simulator_config
+    paths: dict[str, JsonPath] = {
+        name: ("custom_metrics", name, "code_config", "name") for name in parsed.custom_metrics or {}
+    }
+    # These are only read where no turn or no weight is left.
+    if simulator is not None and simulator.max_allowed_invocations == 0:
+        paths["max_allowed_invocations"] = ("user_simulator_config", "max_allowed_invocations")
+    for each in criteria:
+        if 0 in (each.options.get("rubric_weights") or {}).values():
+            paths[f"{each.metric}.rubric_weights"] = ("criteria", each.metric, "rubric_weights")
+    lines = {name: document.positions.of(document.spelled(path)).line for name, path in paths.items()}
     return EvalConfig(
         source=document.file,
         criteria=tuple(criteria),
         custom_metrics={name: metric.model_dump() for name, metric in (parsed.custom_metrics or {}).items()},
         user_simulator_config=None if simulator is None else simulator.model_dump(),
-        places={name: _place_of(document, name) for name in parsed.custom_metrics or {}},
+        places={name: f"{document.file}:{line}" for name, line in lines.items()},
     ), problems
-
-
-def _place_of(document: Document, metric: str) -> str:
-    line = document.positions.of(document.spelled(("custom_metrics", metric, "code_config", "name"))).line
-    return f"{document.file}:{line}"
 
 
 @dataclass(kw_only=True)

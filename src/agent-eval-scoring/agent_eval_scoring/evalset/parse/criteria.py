@@ -121,8 +121,11 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
     if spec is None:
         hint = hint_for_metric(metric, CRITERION_MODELS)
         # A name that resembles nothing is one of their own rather than a mistake.
-        if not nearby(metric, CRITERION_MODELS) and metric not in _ELSEWHERE:
-            hint += " For a metric that Python registers with ADK, name its function under `custom_metrics`."
+        is_own = not nearby(metric, CRITERION_MODELS) and metric not in _ELSEWHERE
+        if is_own and not metric.endswith(("Metric", "GEval")):
+            entry = json.dumps({metric: {"code_config": {"name": "package.module.function"}}})
+            own = f'If it is a function of yours, name it beside `criteria`: "custom_metrics": {entry}.'
+            hint = f"{own} Otherwise choose one of ADK's or agent-eval's metrics: {docs_page('criteria')}."
         return document.error("unknown-metric", f"There is no metric `{metric}`.", path=path, key=True, hint=hint)
     if spec.family is Family.INFORMATIONAL:
         return document.error(
@@ -268,21 +271,22 @@ def _threshold_problems(
     if math.isfinite(threshold) and low <= threshold <= high:
         return
     span = f" Scores of `{metric}` go from {low:g} to {high:g}." if spec is not None else ""
-    # From 10: 1 to 5 are rather meant for a metric with that scale than as percent.
-    is_percent = (low, high) == (0, 1) and 10 <= threshold <= 100
-    percent = f" Write {threshold / 100:g} for {threshold:g}%." if is_percent else ""
     yield document.error(
         "threshold-out-of-range",
         f"The threshold {threshold:g} of `{metric}` can't be used.{span}",
         path=path,
-        hint=percent.strip() or f"Write a number from {low:g} to {high:g}, e.g. {_within(low, high):g}."
-        if math.isfinite(low) and math.isfinite(high)
-        else "Write a finite number.",
+        hint=f"Write {within(low, high, threshold)}.",
     )
 
 
-def _within(low: float, high: float) -> float:
-    return 0.8 if (low, high) == (0, 1) else high - (high - low) / 4
+def within(low: float, high: float, threshold: float) -> str:
+    """What to write instead of a threshold that is not from `low` to `high`."""
+    # From 10: 1 to 5 are rather meant for a metric with that scale than as percent.
+    if (low, high) == (0, 1) and 10 <= threshold <= 100:
+        return f"{threshold / 100:g} for {threshold:g}%"
+    if high > 1e308:
+        return "a finite number" if low < -1e308 else f"a number from {low:g}"
+    return f"a number from {low:g} to {high:g}, e.g. {0.8 if (low, high) == (0, 1) else high - (high - low) / 4:g}"
 
 
 def _field_problems(document: Document, model: BaseCriterion, metric: str, path: JsonPath) -> Iterator[Problem]:
@@ -304,8 +308,9 @@ def _field_problems(document: Document, model: BaseCriterion, metric: str, path:
         if (metric, name) in _LOOSENING or name in _FOREIGN_FIELDS:
             owner = next((other for other, model in CRITERION_MODELS.items() if name in model.model_fields), None)
             where = f"{docs_page('criteria')} has the fields of each metric" if owner is None else f"`{owner}` has it"
+            own = f" Here {_OWN[name]}." if metric == "tool_trajectory_partial" and name in _OWN else ""
             message = f"`{metric}` has no field `{key}` and would ignore it."
-            yield document.error("foreign-criterion-field", message, **place, hint=f"Remove it: {where}.")
+            yield document.error("foreign-criterion-field", message, **place, hint=f"Remove it: {where}.{own}")
         elif name in JudgeModelOptions.model_fields and "judge_model_options" in fields:
             # ADK would ask its default judge instead.
             message = f"`{key}` is not a field of `{metric}` itself."
@@ -336,8 +341,13 @@ _FOREIGN_FIELDS = frozenset(
     | {"compat", "weight", "levels"}
 )
 """Fields of other tools, which say how strict a metric is: they must not be ignored."""
-_LOOSENING = frozenset(("tool_trajectory_partial", field) for field in ("match_type", "ignore_args", "args_match"))
-"""Fields of a similar metric, likewise."""
+_OWN = {
+    "match_type": "`strict_order` says whether the order counts",
+    "ignore_args": '"any" in `args` ignores an argument, and `args_credit` counts a call with other args in part',
+    "args_match": "`strict_args` says whether the actual args may have further keys",
+}
+_LOOSENING = frozenset(("tool_trajectory_partial", field) for field in _OWN)
+"""Fields of a similar metric, likewise, and what `tool_trajectory_partial` has instead."""
 
 
 EMPTY_RUBRIC = (

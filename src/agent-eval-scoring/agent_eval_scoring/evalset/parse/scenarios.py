@@ -134,12 +134,9 @@ def check_scenario_with_config(file: EvalFile, case: EvalCase, path: JsonPath, c
             "Only text is supported: remove `type` from `user_simulator_config`, or select other cases.",
         )
     if simulator.get("max_allowed_invocations") == 0:
-        yield file.error(
-            "scenario-without-turns",
-            f"`max_allowed_invocations` is 0 in `{config.source}`, so `{case.eval_id}` would have no turn.",
-            path,
-            "The starting prompt counts as one; -1 means no limit.",
-        )
+        message = "`max_allowed_invocations` is 0, so a scenario would have no turn."
+        hint = "Write a number from 1, e.g. 20: the starting prompt counts as one. -1 means no limit."
+        yield config.at("max_allowed_invocations", file.error("scenario-without-turns", message, path, hint))
     if scenario.user_persona is not None and not _uses_persona(simulator):
         yield file.error(
             "custom-instructions-invalid",
