@@ -63,8 +63,7 @@ from agent_eval_results.report.renderers.markdown import (
 )
 from agent_eval_results.report.views import Links, view_of
 from agent_eval_results.report.views.detail import one_line
-from agent_eval_results.report.views.links import LONGEST_PATH
-from agent_eval_results.report.views.reproduction import reproduce
+from agent_eval_results.report.views.links import LONGEST_PATH, reproduce
 from agent_eval_scoring.core.problem import docs_page
 from agent_eval_scoring.core.recording import RunError
 

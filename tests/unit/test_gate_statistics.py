@@ -23,7 +23,7 @@ from policy_texts import entry, valid_policy
 from agent_eval.gate.regression.gathering import MoreEvidence, gather
 from agent_eval.gate.stats import _screening as screening
 from agent_eval.gate.stats._screening import Columns, Table, run_level_p, suite_p, suite_scores_p
-from agent_eval.gate.stats.bets import case_e, joint_e, p_of
+from agent_eval.gate.stats.suspects import case_e, joint_e, p_of
 from agent_eval.pipeline._regression import decision_report
 from agent_eval_results.data.exact_tests import (
     dealt,

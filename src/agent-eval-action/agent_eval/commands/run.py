@@ -13,6 +13,7 @@ import secrets
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +35,6 @@ from agent_eval.pipeline import (
 )
 from agent_eval.settings import CONFIG_FILE, Settings
 from agent_eval_results import DEFAULT, InUse, file_in, link_in, locked, relative, why_unwritable
-from agent_eval_results.report.progress import live_progress, plain_progress
 from agent_eval_scoring.core.problem import Problem, Severity, errors_of, has_error
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from agent_eval.settings.parsers import Shard
 
 _LOG = logging.getLogger(__name__)
+_EVERY = 5.0
+"""Seconds between lines about the progress."""
 
 
 class _ReadSettings(Protocol):
@@ -285,9 +287,34 @@ def _with_signals(evaluate: Callable[[], Coroutine[None, None, Outcome]], stop: 
 
 @contextlib.contextmanager
 def _progress(io: CliIO) -> Iterator[Callable[[Progress], None]]:
-    with contextlib.ExitStack() as stack:
-        show = stack.enter_context(live_progress(sys.stderr)) if io.interactive else plain_progress(io.log)
-        yield lambda state: show(state.done, state.total, {str(name): count for name, count in state.counts.items()})
+    """Shows the progress of a run: a bar on a terminal, a plain line every five seconds in a CI log."""
+    if io.interactive:
+        from rich import progress
+        from rich.console import Console
+
+        columns = (progress.BarColumn(bar_width=30), progress.TextColumn("{task.description}"))
+        console = Console(file=sys.stderr)
+        with progress.Progress(*columns, progress.TimeElapsedColumn(), console=console, transient=True) as bar:
+            task = bar.add_task("starting", total=None)
+            yield lambda state: bar.update(
+                task, completed=state.done, total=state.total, description=_progress_line(state)
+            )
+        return
+    last = time.monotonic()
+
+    def update(state: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _EVERY and state.done < state.total:
+            last = time.monotonic()
+            io.log(_progress_line(state))
+
+    yield update
+
+
+def _progress_line(state: Progress) -> str:
+    """`12 of 50 runs: 10 passed, 2 failed`."""
+    ended = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in state.counts.items() if count)
+    return f"{state.done:,} of {state.total:,} runs" + (f": {ended}" if ended else "")
 
 
 def _report(outcome: Outcome, shard: Shard | None, root: Path, output: Path, io: CliIO, *, verbose: bool) -> None:

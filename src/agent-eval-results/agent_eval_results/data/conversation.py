@@ -1,4 +1,5 @@
-"""Excerpt of one run of a case for `results.json`; `recordings.jsonl.gz` has the full recording.
+"""Excerpt of one run of a case for `results.json`, and what a judge said of it; `recordings.jsonl.gz` has the full
+recording. What a judge said is read from the `details` of its score, which have no schema.
 
 Everything is text: calls are written as code, responses as JSON. All texts come from agents, tools and models and are
 untrusted.
@@ -6,9 +7,11 @@ untrusted.
 
 from __future__ import annotations
 
-from pydantic import Field, PositiveInt
+from typing import Annotated
 
-from agent_eval_scoring.core.wire import WireModel
+from pydantic import BeforeValidator, ConfigDict, Field, PositiveInt
+
+from agent_eval_scoring.core.wire import ReportModel, WireModel
 
 
 class StepReport(WireModel):
@@ -66,3 +69,53 @@ class ConversationReport(WireModel):
     turns: list[TurnReport] = Field(default_factory=list)
     """In order. If there are too many, turns that lowered a score are preferred."""
     turns_left_out: int = Field(default=0, exclude_if=lambda value: not value)
+
+
+def dicts_of(value: object) -> list[object]:
+    """The objects of a list; empty for anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+_Int = Annotated[int | None, BeforeValidator(lambda value: value if isinstance(value, int) else None)]
+_Float = Annotated[float | None, BeforeValidator(lambda value: value if isinstance(value, int | float) else None)]
+_Text = Annotated[str | None, BeforeValidator(lambda value: value if value is None else str(value))]
+
+
+class JudgeVote(ReportModel):
+    """One vote of a judge. In a file, what has a wrong type is as good as missing: `details` have no schema."""
+
+    model_config = ConfigDict(extra="ignore")
+    sample: _Int = None
+    """0-based."""
+    verdict: _Text = ""
+    rationale: _Text = ""
+
+
+class JudgeVerdict(ReportModel):
+    """What a judge's votes say of one thing."""
+
+    model_config = ConfigDict(extra="ignore")
+    turn: _Int = None
+    """0-based; None for the whole conversation."""
+    subject: _Text = ""
+    verdict: _Text = ""
+    """None: there was no vote."""
+    score: _Float = None
+    agreement: _Float = None
+    """The share of the votes for the verdict, 0 to 1."""
+    close: Annotated[bool, BeforeValidator(lambda value: value is True)] = False
+    """Whether one vote more could change it."""
+    votes: Annotated[list[JudgeVote], BeforeValidator(dicts_of)] = Field(default_factory=list)
+
+    def agrees(self, vote: JudgeVote) -> bool:
+        """Whether a vote is for the verdict."""
+        return vote.verdict == self.verdict
+
+
+class JudgeReport(ReportModel):
+    """A judge, and what its votes cost."""
+
+    model_config = ConfigDict(extra="ignore")
+    model: _Text = None
+    saved: _Int = None
+    """Votes that were not asked for since those before them had decided."""

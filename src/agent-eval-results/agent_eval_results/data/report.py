@@ -13,11 +13,10 @@ from pydantic import Field, computed_field, model_validator
 
 from agent_eval_results.data.causes import AgentChange, AgentTree, CauseReport
 from agent_eval_results.data.comparison import BaselineReport, ComparisonReport, RuleChangesReport
-from agent_eval_results.data.conversation import ConversationReport
+from agent_eval_results.data.conversation import ConversationReport, JudgeReport, JudgeVerdict, dicts_of
 from agent_eval_results.data.coverage import CoverageReport
 from agent_eval_results.data.decision import DecisionReport, PassRates
 from agent_eval_results.data.history import HistoryReport
-from agent_eval_results.data.judgements import JudgeReport, JudgeVerdict, dicts_of
 from agent_eval_results.data.origin import NO_FACTS, GateMode, OfARun, OfSeveralRuns, OfTheGate
 from agent_eval_results.data.origin import CaseStatus as CaseStatus
 from agent_eval_results.data.origin import FileReport as FileReport

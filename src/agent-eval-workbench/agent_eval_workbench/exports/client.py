@@ -6,8 +6,10 @@ import contextlib
 import itertools
 import json
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -18,8 +20,9 @@ from agent_eval_scoring.core.text import harmless, plural
 from agent_eval_scoring.net.retry import UNPROCESSED, Retry, seconds_asked
 from agent_eval_scoring.net.transfer import LARGEST_ERROR, Answer, NoAnswer, NoAuth, Request, new_session, receive
 from agent_eval_workbench.exports.otlp import Batch
-from agent_eval_workbench.exports.protobuf import codec
 
+_SERVICES = {"traces": ("trace", "ExportTraceService"), "logs": ("logs", "ExportLogsService")}
+_IDS = ("traceId", "spanId", "parentSpanId")
 _RETRY = Retry(attempts=4, longest_asked=30.0, jitter=0.0)
 _LARGEST_ANSWER = 10_000_000
 _CONNECT = 10.0
@@ -95,7 +98,7 @@ class Client:
         self._decode: Callable[[bytes], Any] = json.loads
         if signal is not None:
             try:
-                self._encode, self._decode = codec(signal)
+                self._encode, self._decode = _codec(signal)
             except ImportError as error:
                 raise InvalidTarget("Protobuf needs opentelemetry-proto: `agent-eval-action[otel]`.") from error
         self._headers = {**headers, "Content-Type": f"application/{'json' if signal is None else 'x-protobuf'}"}
@@ -288,3 +291,38 @@ def _client(to: OtlpTarget, signal: str) -> contextlib.closing[Client]:
 
 def _sent(spans: int, records: int) -> str:
     return f"{plural(spans, 'span')} and {plural(records, 'score')}"
+
+
+def _codec(signal: str) -> tuple[Callable[[Mapping[str, Any]], bytes], Callable[[bytes], dict[str, Any]]]:
+    """What makes a request in protobuf of JSON, and JSON of the answer, which raises ValueError if it is none.
+
+    Raises:
+        ImportError: opentelemetry-proto is not installed.
+    """
+    package, service = _SERVICES[signal]
+    messages = import_module(f"opentelemetry.proto.collector.{package}.v1.{package}_service_pb2")
+    json_format, message = import_module("google.protobuf.json_format"), import_module("google.protobuf.message")
+
+    def encode(body: Mapping[str, Any]) -> bytes:
+        request = getattr(messages, f"{service}Request")()
+        data: bytes = json_format.ParseDict(_with_base64(body), request).SerializeToString()
+        return data
+
+    def decode(data: bytes) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = json_format.MessageToDict(getattr(messages, f"{service}Response").FromString(data))
+        except message.DecodeError as error:
+            raise ValueError(str(error)) from error
+        return answer
+
+    return encode, decode
+
+
+def _with_base64(value: Any) -> Any:
+    """OTLP's JSON has hex ids, where protobuf's JSON has base64."""
+    if isinstance(value, dict):
+        return {
+            key: b64encode(bytes.fromhex(item)).decode() if key in _IDS else _with_base64(item)
+            for key, item in value.items()
+        }
+    return [_with_base64(item) for item in value] if isinstance(value, list) else value

@@ -18,10 +18,9 @@ from math import comb, fsum
 from typing import TYPE_CHECKING
 
 from agent_eval.gate.stats._screening import Columns, Table, run_level_p, suite_p, suite_scores_p
-from agent_eval.gate.stats.bets import case_e, joint_e, p_of
 from agent_eval.gate.stats.decision import Budget, MetricRule, Rules
 from agent_eval.gate.stats.samples import FRESH_COLUMNS, SCREENED, Pair, Series, failed, is_red, later_runs, look
-from agent_eval.gate.stats.suspects import WORTH_MORE, Suspect
+from agent_eval.gate.stats.suspects import WORTH_MORE, Suspect, case_e, joint_e, p_of
 from agent_eval_results.data.exact_tests import exact_p, holm, permutation_p
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_eval_results import CaseReport, MetricReport, Reason, RunScore
-from agent_eval_results.data.judgements import JudgeVerdict
+from agent_eval_results.data.conversation import JudgeVerdict
 from agent_eval_results.data.stored_runs import stored_runs
 from agent_eval_results.report.html._packing import json_value, number, shown
 from agent_eval_results.report.html._source import CaseDetail, Facts

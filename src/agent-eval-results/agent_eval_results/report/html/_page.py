@@ -11,25 +11,31 @@ import functools
 import hashlib
 import html
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from agent_eval_results import CaseReport
+from markupsafe import Markup
+
+from agent_eval_results import CaseReport, ProblemReport
 from agent_eval_results.report.html._case import PageCase, RemovedCase
+from agent_eval_results.report.html._header import counts
 from agent_eval_results.report.html._index import Index
 from agent_eval_results.report.html._packing import dumped, packed, shown
 from agent_eval_results.report.html._source import CaseDetail, Detail, Facts, PageSource, Plan, plans
-from agent_eval_results.report.html._static import static_part
-from agent_eval_results.report.phrases import headline
+from agent_eval_results.report.phrases import STATUSES, headline
+from agent_eval_results.report.views import case_name, first_difference, location, run_note
 from agent_eval_scoring.core.files import replacing
 from agent_eval_scoring.core.process import collector_paused, naming
+from agent_eval_scoring.core.text import plural
 
 MEGABYTE = 1_000_000
 _BLOCK_CASES, _BLOCK_BYTES = 50, 512 * 1024
 _SAMPLE = 80
 """At least so many cases are there to estimate the size from, and fewer than twice as many."""
+_MOST_STATIC, _STATIC_LINE = 50, 500
 _Head = Callable[[CaseDetail], bytes]
 """The beginning of the page by how much it shows of cases that need attention."""
 
@@ -158,7 +164,7 @@ def _head(facts: Facts, detail: CaseDetail) -> bytes:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
         f"<title>{title}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
-        f'<main id="app">\n{static_part(facts, detail)}\n</main>\n'
+        f'<main id="app">\n{_static_part(facts, detail)}\n</main>\n'
     ).encode()
 
 
@@ -213,3 +219,85 @@ def policy() -> str:
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _static_part(facts: Facts, detail: CaseDetail) -> Markup:
+    """The part of the page that works without scripts: verdict, counts, metrics and the cases that need attention.
+
+    Args:
+        facts: The lookups.
+        detail: Whether reasons may contain words of agents and users.
+    """
+    report = facts.report
+    parts = [
+        _element("h1", headline(facts.view, words=detail.words)),
+        _element("p", run_note(report)),
+        _list(f"{number:,} {_count_words(name)}" for name, number in counts(facts).items() if number),
+        _list(_problem(problem) for problem in report.problems[:_MOST_STATIC]),
+        _metrics(facts),
+        _attention(facts, detail),
+        _element("p", "The list, the conversations and the search need JavaScript."),
+    ]
+    return Markup("\n").join(part for part in parts if part)
+
+
+def _count_words(count: str) -> str:
+    return STATUSES[count].words if count in STATUSES else count.replace("_", " ")
+
+
+def _state(case: CaseReport) -> str:
+    return f"{STATUSES[case.status].sign.replace('-', '–')} {STATUSES[case.status].words}"
+
+
+def _element(name: str, text: str) -> Markup:
+    return Markup("<{0}>{1}</{0}>").format(Markup(name), _shown(text))  # noqa: S704 - a constant of this module
+
+
+def _shown(text: str) -> Markup:
+    """Text from anywhere, isolated so that its direction does not reorder what is beside it."""
+    return Markup('<bdi dir="auto">{}</bdi>').format(shown(text, _STATIC_LINE))
+
+
+def _list(items: Iterable[str]) -> Markup:
+    entries = Markup("").join(_element("li", item) for item in items)
+    return Markup("<ul>{}</ul>").format(entries) if entries else entries
+
+
+def _problem(problem: ProblemReport) -> str:
+    place = location(problem.file, problem.line)
+    hint = f" {problem.hint}" if problem.hint else ""
+    return f"{problem.severity}: {f'{place}: ' if place else ''}{problem.message} [{problem.code}]{hint}"
+
+
+def _metrics(facts: Facts) -> Markup:
+    rows = [
+        (row.name, row.score, row.threshold, f"{row.passed:,}", f"{row.failed:,}", f"{row.not_evaluated:,}")
+        for row in facts.view.metric_rows
+    ]
+    titles = ("metric", "score", "threshold", "passed", "failed", "not evaluated")
+    return _table("Metrics", titles, rows)
+
+
+def _attention(facts: Facts, detail: CaseDetail) -> Markup:
+    def why(case: CaseReport) -> str:
+        if not detail.words:
+            return case.reason.code if case.reason is not None else ""
+        return first_difference(case)
+
+    cases = [case for case in facts.report.cases if not facts.view.passes_as_before(case)]
+    cases.sort(key=lambda case: facts.view.outcomes[case.case_id].rank)
+    rows = [(_state(case), case_name(case), location(case.file, case.line), why(case)) for case in cases[:_MOST_STATIC]]
+    table = _table("Cases that need attention", ("status", "case", "file", "why"), rows)
+    more = len(cases) - len(rows)
+    return table + _element("p", f"and {plural(more, 'more case')}") if more > 0 else table
+
+
+def _table(title: str, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> Markup:
+    if not rows:
+        return Markup("")
+    head = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in titles)
+    body = Markup("\n").join(
+        Markup("<tr>{}</tr>").format(Markup("").join(_element("td", cell) for cell in row)) for row in rows
+    )
+    table = "<table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>\n{}\n</tbody></table>"
+    return Markup(table).format(title, head, body)  # noqa: S704 - a constant

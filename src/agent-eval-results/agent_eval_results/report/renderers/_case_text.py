@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_eval_results import CaseReport, ConversationReport, MetricReport, RunError, RunResult, RunScore
-from agent_eval_results.data.judgements import JudgeVerdict
+from agent_eval_results.data.conversation import JudgeVerdict
 from agent_eval_results.report import views
 from agent_eval_results.report.phrases import STATUSES
 from agent_eval_results.report.renderers._styling import mark, plain, printed, styled

@@ -39,7 +39,7 @@ from agent_eval_results.report.views.digest import (
     run_note,
 )
 from agent_eval_results.report.views.grouping import View, view_of
-from agent_eval_results.report.views.links import Links, Reference, known_commit
+from agent_eval_results.report.views.links import Links, Reference, Reproduction, known_commit, reproduce
 from agent_eval_results.report.views.numbers import (
     duration_text,
     measurement_text,
@@ -47,4 +47,3 @@ from agent_eval_results.report.views.numbers import (
     score_text,
     threshold_text,
 )
-from agent_eval_results.report.views.reproduction import Reproduction, reproduce

@@ -1,21 +1,24 @@
-"""Where a text may lead: to lines of files, commits and runs of one repository."""
+"""Where a text may lead: lines of files, commits and runs of one repository; and the command that runs cases again."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
 from agent_eval_results import CaseReport
-from agent_eval_results.report.views.detail import visible
+from agent_eval_results.report.views.detail import one_line, visible
 from agent_eval_results.report.views.digest import case_name, location
 from agent_eval_scoring.core.text import shorten
 
 LONGEST_PATH = 300
 """Characters of a path that is linked, or named in a command."""
+_MOST_SELECTORS = 20
+_LONGEST_COMMAND = 2_000
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _REPOSITORY = re.compile(r"[\w.-]+(?:/[\w.-]+)+", re.ASCII)
 
@@ -138,3 +141,65 @@ def file_reference(file: str | None, line: int | None = None) -> Reference | Non
 def known_commit(sha: str | None) -> str:
     """The id of a commit; "" for other texts."""
     return sha if sha and _COMMIT.fullmatch(sha) else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """How to run cases again."""
+
+    command: str = ""
+    """For a POSIX shell; "" if no case can be selected."""
+    left_out: int = 0
+    """Cases that the command does not run, because they can't be selected or are too many."""
+    whole: Sequence[str] = ()
+    """Files of which the command runs all cases, also those that were not asked for."""
+
+
+def reproduce(cases: Sequence[CaseReport], options: Mapping[str, str] | None = None) -> Reproduction:
+    """The command that runs these cases again.
+
+    Args:
+        cases: The cases.
+        options: The report's `options`, which are flags of the run.
+    """
+    by_file: dict[str, list[str]] = {}
+    for case in cases:
+        by_file.setdefault(case.file, []).append(case.eval_id)
+    selectors: list[str] = []
+    whole: list[str] = []
+    selected = 0
+    for file, ids in by_file.items():
+        selector = _selector(file, ids)
+        if selector is None or len(selectors) == _MOST_SELECTORS or sum(map(len, selectors)) > _LONGEST_COMMAND:
+            continue
+        selectors.append(shlex.quote(selector))
+        selected += len(ids)
+        if selector in {file, f"./{file}"}:
+            whole.append(file)
+    command = " ".join(["agent-eval run", *_flags(options or {}), *selectors]) if selected else ""
+    return Reproduction(command=command, left_out=len(cases) - selected, whole=whole)
+
+
+REPEATED = ("agent", "config", "agent-python", "replay")
+"""Settings that a run on another machine needs as well."""
+
+
+def _flags(options: Mapping[str, str]) -> Iterator[str]:
+    for name in REPEATED:
+        value = options.get(name, "")
+        if name == "agent-python" and options.get("agent", "").startswith("recorded:"):
+            continue  # No agent runs, and the path is one of this machine.
+        if value and not value.startswith("-") and len(value) <= LONGEST_PATH and one_line(value) == value:
+            yield f"--{name} {shlex.quote(value)}"
+
+
+def _selector(file: str, ids: Sequence[str]) -> str | None:
+    """The selector of these cases of a file; None if the path can't be typed."""
+    if not 0 < len(file) <= LONGEST_PATH or one_line(file) != file:
+        return None
+    # A leading dash would make it a flag, for example one that runs a command.
+    path = f"./{file}" if file.startswith("-") else file
+    # An id that is very long or has a comma can't be selected; for very many, the whole file is run.
+    named = [eval_id for eval_id in ids if "," not in eval_id and len(eval_id) <= 100 and one_line(eval_id) == eval_id]
+    whole = len(named) < len(ids) or len(ids) > _MOST_SELECTORS or ids == [file]
+    return path if whole else f"{path}:{','.join(named)}"
