@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval_results import CaseReport, ProblemReport, RunReport
+from agent_eval_results import CaseReport, CauseReport, ProblemReport, RunReport
 from agent_eval_results.outcome import again_helps, can_accept
 from agent_eval_results.report import phrases, views
 from agent_eval_results.report.phrases import STATUSES, VERDICTS
@@ -92,8 +92,8 @@ def _blocks(
         yield from metrics
     yield from _problems(_first(view))
     shared, left = examples.shared_causes(report, failing, view.branch)
-    for cause in shared:
-        yield from _cause(cause, view)
+    for cause, members, example in shared:
+        yield from _cause(cause, members, example, view)
     for error in views.causes(report, [case for case in left if views.has_cause(case)]):
         yield from _error(error)
     yield from _alone([case for case in left if not views.has_cause(case)], view, several=bool(shared))
@@ -225,17 +225,19 @@ def _statistics(view: views.View) -> Iterator[RenderableType]:
             yield _indented(styled((f"{short_name(views.case_name(case))}: ", "bold"), (line, "")))
 
 
-def _cause(shared: examples.SharedCause, view: views.View) -> Iterator[RenderableType]:
-    sign, style = mark(shared.cases[0])
+def _cause(
+    cause: CauseReport, cases: Sequence[CaseReport], example: examples.Example, view: views.View
+) -> Iterator[RenderableType]:
+    sign, style = mark(cases[0])
     yield ""
-    count = f"{plural(len(shared.cases), 'case')}: "
-    yield _marked((sign, style), styled((count, style), (phrases.cause_sentence(shared.cause, view.branch), "bold")))
-    yield _indented(styled((phrases.cause_evidence(shared.cause, view.branch), "")))
-    if place := phrases.changed_here(shared.cause):
+    count = f"{plural(len(cases), 'case')}: "
+    yield _marked((sign, style), styled((count, style), (phrases.cause_sentence(cause, view.branch), "bold")))
+    yield _indented(styled((phrases.cause_evidence(cause, view.branch), "")))
+    if place := phrases.changed_here(cause):
         yield _indented(styled((place, "cyan")))
     yield ""
-    yield from _example(shared.example)
-    others = [case for case in shared.cases if case is not shared.example.case]
+    yield from _example(example)
+    others = [case for case in cases if case is not example.case]
     if others:
         yield styled("  also: ", (listed([short_name(views.case_name(case)) for case in others], _MOST_NAMES), ""))
 

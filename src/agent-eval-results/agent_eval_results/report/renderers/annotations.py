@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent_eval_results import CaseReport, ProblemReport, RunReport
+from agent_eval_results import CaseReport, CauseReport, ProblemReport, RunReport
 from agent_eval_results.report import phrases, views
-from agent_eval_results.report.views.examples import SharedCause, shared_causes
+from agent_eval_results.report.views.examples import shared_causes
 from agent_eval_scoring.core.text import listed, plural, shorten, without_commands, workflow_command
 
 MOST_PER_TYPE = 10
@@ -93,8 +93,8 @@ def _case_annotations(view: views.View) -> Iterator[_Annotation]:
         what = "without blocking" if section is groups.failed and not counts else how
         cases = [case for case in section if view.outcomes[case.case_id].counts is counts]
         found, left = shared_causes(report, cases, view.branch)
-        for item in found:
-            yield _shared_annotation(item, level, view)
+        for shared_cause, members, example in found:
+            yield _shared_annotation(shared_cause, members, example.case, level, view)
         shared = [cause for cause in views.causes(report, left) if len(cause.cases) > 1]
         for cause in shared:
             yield _cause_annotation(cause, level)
@@ -137,11 +137,12 @@ def _what(case: CaseReport, what: str, view: views.View) -> str:
     return form.format(failed=failed, word=word)
 
 
-def _shared_annotation(shared: SharedCause, level: Level, view: views.View) -> _Annotation:
+def _shared_annotation(
+    cause: CauseReport, cases: Sequence[CaseReport], example: CaseReport, level: Level, view: views.View
+) -> _Annotation:
     """One annotation for what several cases share: at the line that the pull request changes, else at its example."""
-    cause, example = shared.cause, shared.example.case
     place = next(iter(cause.changed_here), None)
-    names = listed([views.case_name(case) for case in shared.cases], _MOST_NAMES)
+    names = listed([views.case_name(case) for case in cases], _MOST_NAMES)
     lines = [
         phrases.cause_sentence(cause, view.branch),
         phrases.cause_evidence(cause, view.branch),
@@ -150,7 +151,7 @@ def _shared_annotation(shared: SharedCause, level: Level, view: views.View) -> _
     ]
     return _Annotation(
         level=level,
-        title=f"{plural(len(shared.cases), 'case')}: {phrases.cause_line(cause)}",
+        title=f"{plural(len(cases), 'case')}: {phrases.cause_line(cause)}",
         message="\n".join(views.one_line(line) for line in lines if line),
         file=example.file if place is None else place.file,
         line=example.line if place is None else place.first,

@@ -73,19 +73,10 @@ class Example:
         return Reference(text=f"turn {(self.turn or 0) + 1}", case_id=self.case.case_id, turn=self.turn)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SharedCause:
-    """A cause with its cases."""
-
-    cause: CauseReport
-    cases: Sequence[CaseReport]
-    example: Example
-
-
 def shared_causes(
     report: RunReport, cases: Sequence[CaseReport], branch: str
-) -> tuple[list[SharedCause], list[CaseReport]]:
-    """The causes of these cases, and the cases that no cause explains.
+) -> tuple[list[tuple[CauseReport, Sequence[CaseReport], Example]], list[CaseReport]]:
+    """The causes of these cases, each with its cases and an example; and the cases that no cause explains.
 
     Args:
         report: The report.
@@ -93,12 +84,12 @@ def shared_causes(
         branch: The base branch's name.
     """
     left = {case.case_id: case for case in cases if not never_ran(case)}
-    shared = []
+    shared: list[tuple[CauseReport, Sequence[CaseReport], Example]] = []
     for cause in report.causes:
         members = [case for case_id in cause.cases if (case := left.pop(case_id, None)) is not None]
         if members:
             shown = next((case for case in members if case.case_id == cause.example.case_id), members[0])
-            shared.append(SharedCause(cause=cause, cases=members, example=example_of(shown, cause, branch)))
+            shared.append((cause, members, example_of(shown, cause, branch)))
     return shared, [case for case in cases if case.case_id in left or never_ran(case)]
 
 
