@@ -5,18 +5,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
+from agent_eval import pipeline
 from agent_eval.commands._io import CliIO
 from agent_eval.commands.start import log_start_directory, print_problems, settings_of
 from agent_eval.gate.policy import Policy
-from agent_eval.pipeline import (
-    load,
-    misnamed_models,
-    model_settings,
-    named_agents_problems,
-    placed,
-    policy_problems,
-    tape_problems,
-)
 from agent_eval_scoring.core.problem import has_error
 from agent_eval_scoring.evalset.problem_texts import summary_line
 
@@ -32,12 +24,14 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     if has_error(problems):
         print_problems(problems, arguments.format)
         return 2
-    suite = load(settings)
-    problems += placed(misnamed_models(suite.files, model_settings(settings), io.environ), settings.root)
+    suite = pipeline.load(settings)
+    problems += pipeline.placed(
+        pipeline.misnamed_models(suite.files, pipeline.model_settings(settings), io.environ), settings.root
+    )
     if settings.policy != Policy():
-        problems += policy_problems(settings, suite)
-    problems += tape_problems(settings.root, settings.output, settings.tool_rules, suite)
-    problems += named_agents_problems(settings, suite)
+        problems += pipeline.policy_problems(settings, suite)
+    problems += pipeline.tape_problems(settings.root, settings.output, settings.tool_rules, suite)
+    problems += pipeline.named_agents_problems(settings, suite)
     suite = dataclasses.replace(suite, problems=(*suite.problems, *problems))
     print_problems(suite.problems, arguments.format)
     if arguments.format == "text":

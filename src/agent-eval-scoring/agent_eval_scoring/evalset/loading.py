@@ -11,19 +11,12 @@ from agent_eval_scoring.core.problem import Problem, Severity, capped, has_error
 from agent_eval_scoring.core.process import collector_paused
 from agent_eval_scoring.core.selectors import nearby, select
 from agent_eval_scoring.core.text import listed, short_name
+from agent_eval_scoring.evalset import parse
 from agent_eval_scoring.evalset.checks import add_rubrics, check_against_config, check_cases, idle_rules, idle_weights
 from agent_eval_scoring.evalset.discovery import Discovery, FoundFile, discover
 from agent_eval_scoring.evalset.json import read_document
 from agent_eval_scoring.evalset.models import CALL_METRICS, LoadedFile, Suite
 from agent_eval_scoring.evalset.models.argument_rules import with_defaults
-from agent_eval_scoring.evalset.parse import (
-    ConfigFinder,
-    EvalFile,
-    LegacySession,
-    is_dataset,
-    read_eval_file,
-    read_session,
-)
 from agent_eval_scoring.evalset.paths import absolute, name_of
 
 
@@ -72,9 +65,9 @@ def _load_suite(
     session = None
     if initial_session is not None:
         session_file = absolute(root / initial_session)
-        session, session_problems = read_session(session_file, name_of(session_file, root))
+        session, session_problems = parse.read_session(session_file, name_of(session_file, root))
         problems += session_problems
-    configs = ConfigFinder(
+    configs = parse.ConfigFinder(
         root=root, override=None if config is None else absolute(root / config), exclude=discovery.exclude
     )
     loaded: list[LoadedFile] = []
@@ -137,15 +130,15 @@ def _position(problem: Problem) -> tuple[str, int, int]:
 
 
 def _load(
-    found_file: FoundFile, configs: ConfigFinder, session: LegacySession | None
-) -> tuple[EvalFile | None, LoadedFile | None, list[Problem]]:
+    found_file: FoundFile, configs: parse.ConfigFinder, session: parse.LegacySession | None
+) -> tuple[parse.EvalFile | None, LoadedFile | None, list[Problem]]:
     """Reads a file. Returns its content, its selected cases (None if it has an error), and the problems."""
     document, problems = read_document(found_file.path, found_file.name)
-    of_dataset = document is not None and is_dataset(document.value)
+    of_dataset = document is not None and parse.is_dataset(document.value)
     config = (configs.for_dataset if of_dataset else configs.for_file)(found_file.path)
     if document is None:
         return None, None, problems
-    file, file_problems = read_eval_file(document, session=session)
+    file, file_problems = parse.read_eval_file(document, session=session)
     problems += file_problems
     if file is None:
         return None, None, problems
