@@ -17,12 +17,10 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import EllipsisType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent_eval.commands._io import CliIO
 from agent_eval.commands.start import log_problems, log_start_directory, settings_of
-from agent_eval.gate.policy import PolicyEntry
 from agent_eval.pipeline import (
     CIContext,
     RunContext,
@@ -49,10 +47,8 @@ _EVERY = 5.0
 """Seconds between lines about the progress."""
 
 
-class _ReadSettings(Protocol):
-    """Reads the settings from all sources, optionally with another text of agent-eval.toml."""
-
-    def __call__(self, *, text: str | EllipsisType | None = ...) -> tuple[Settings, list[Problem]]: ...
+_Read = functools.partial[tuple[Settings, list[Problem]]]
+"""`settings_of`, which may be asked for another `text` of agent-eval.toml."""
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
@@ -66,13 +62,12 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     inputs = io.environ if arguments.from_inputs else None
     # A job's later steps and a caller in Python read the files of this run, and must not find those of the one before.
     files_are_read = io.in_ci or io.on_github or getattr(arguments, "from_python", False)
-    thresholds = getattr(arguments, "threshold", [])
-    if thresholds and io.in_ci:
+    if getattr(arguments, "threshold", []) and io.in_ci:
         io.log(
             "agent-eval: --threshold is for trials on your machine. In CI, thresholds are those of test_config.json."
         )
         return 2
-    read = functools.partial(_with_thresholds, functools.partial(settings_of, arguments, io, inputs=inputs), thresholds)
+    read = functools.partial(settings_of, arguments, io, inputs=inputs)
     verbosity = getattr(arguments, "verbose", 0) or (2 if io.environ.get("RUNNER_DEBUG") == "1" else 0)
     if verbosity > 1:
         _log_decisions(io)
@@ -92,18 +87,7 @@ def _log_decisions(io: CliIO) -> None:
     ours.propagate = False
 
 
-def _with_thresholds(
-    read: _ReadSettings, thresholds: Sequence[tuple[str, float]], *, text: str | EllipsisType | None = ...
-) -> tuple[Settings, list[Problem]]:
-    """The settings with the thresholds of `--threshold`, which hold as the last entries of the policy."""
-    settings, problems = read(text=text)
-
-    entries = (PolicyEntry(metric=name, threshold=value) for name, value in thresholds)
-    policy = dataclasses.replace(settings.policy, entries=(*settings.policy.entries, *entries))
-    return dataclasses.replace(settings, policy=policy), problems
-
-
-def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are_read: bool) -> int:
+def _gate(read: _Read, io: CliIO, *, yes: bool, verbose: bool, files_are_read: bool) -> int:
     settings, problems = read()
     warned = [each for each in problems if each.severity is Severity.WARNING]
     notes = [
@@ -164,7 +148,7 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool, verbose: bool, files_are
 
 
 def _with_base_rules(
-    read: _ReadSettings, settings: Settings, problems: list[Problem], ci: CIContext
+    read: _Read, settings: Settings, problems: list[Problem], ci: CIContext
 ) -> tuple[Settings, list[Problem], list[str]]:
     """For a pull request and with `base-ref`, the settings with the base branch's agent-eval.toml, the problems, and
     warnings.

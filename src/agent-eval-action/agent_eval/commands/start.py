@@ -7,8 +7,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
+from typing import Any
 
 from agent_eval.commands._io import CliIO
+from agent_eval.gate.policy import PolicyEntry
 from agent_eval.settings import SETTINGS, Settings, read_settings
 from agent_eval_scoring.core.problem import Problem
 from agent_eval_scoring.evalset.paths import repository_of
@@ -35,10 +37,16 @@ def settings_of(
         if (value := getattr(arguments, setting.field, None)) is not None and value != []
     }
     settings, problems = read_settings(Path.cwd(), flags=flags, environ=inputs, secrets=io.environ, text=text)
+    changes: dict[str, Any] = {}
     if session := getattr(arguments, "initial_session", None):
-        settings = dataclasses.replace(settings, initial_session=Path(session))
+        changes["initial_session"] = Path(session)
     if directories := getattr(arguments, "directories", None):
-        settings = dataclasses.replace(settings, shards=tuple(directories))
+        changes["shards"] = tuple(directories)
+    if thresholds := getattr(arguments, "threshold", None):
+        # They hold as the last entries of the policy.
+        entries = (PolicyEntry(metric=name, threshold=value) for name, value in thresholds)
+        changes["policy"] = dataclasses.replace(settings.policy, entries=(*settings.policy.entries, *entries))
+    settings = dataclasses.replace(settings, **changes)
     if len(settings.paths) < 2:
         return settings, problems
     from agent_eval.pipeline import with_agent_of_paths

@@ -78,13 +78,12 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
     """
     begun = Begun()
     suite, choices = find(settings)
-    if settings.replay == "all" and not choices.recorded:
-        settings = dataclasses.replace(settings, num_runs=1)  # A replay is the same every time.
     for file, choice in choices.by_file.items():
         _LOG.debug("%s: agent %s, %s", file, choice.path, choice.reason)
     async with contextlib.AsyncExitStack() as stack:
         rules = await held_rules(settings, context.ci, suite, choices, find)
-        settings = dataclasses.replace(settings, policy=rules.policy)
+        is_replay = settings.replay == "all" and not choices.recorded  # It is the same every time.
+        settings = dataclasses.replace(settings, policy=rules.policy, num_runs=1 if is_replay else settings.num_runs)
         ruled = dataclasses.replace(suite, files=rules.files)
         uses = model_uses(ruled.files, settings.judge_model)
         configured, taped = model_settings(settings), settings.tape_mode == "all"

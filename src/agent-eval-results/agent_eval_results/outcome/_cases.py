@@ -412,7 +412,14 @@ class Lookups:
     @cached_property
     def groups(self) -> Groups:
         """The cases by section."""
-        return _groups(self)
+        groups = Groups()
+        for case in self.report.cases:
+            if (section := _SECTIONS.get(self.standing(case))) is not None:
+                getattr(groups, section).append(case)
+        groups.worse.sort(
+            key=lambda case: (self.standing(case) == "suspected", not self.outcomes[case.case_id].always_fails)
+        )
+        return groups
 
     @cached_property
     def errors(self) -> Sequence[Cause]:
@@ -533,17 +540,6 @@ def _is_excused(case: CaseReport, report: RunReport) -> bool:
         return True
     # A run that fails for another reason than its cases excuses none; what could not be evaluated still counts.
     return report.failed and bool(report.blocking) and case.failed
-
-
-def _groups(found: Lookups) -> Groups:
-    groups = Groups()
-    for case in found.report.cases:
-        if (section := _SECTIONS.get(found.standing(case))) is not None:
-            getattr(groups, section).append(case)
-    groups.worse.sort(
-        key=lambda case: (found.standing(case) == "suspected", not found.outcomes[case.case_id].always_fails)
-    )
-    return groups
 
 
 def behind(reason: Reason) -> Mapping[str, Any]:
