@@ -35,7 +35,6 @@ from agent_eval.baseline.archive import (
     write_recordings,
 )
 from agent_eval.baseline.artifact import may_record
-from agent_eval.baseline.compatibility import checked, incomparable
 from agent_eval.baseline.lookup import (
     Baseline,
     BaselineRequest,
@@ -44,6 +43,8 @@ from agent_eval.baseline.lookup import (
     Incompatible,
     NoneYet,
     Provenance,
+    checked,
+    incomparable,
     resolve,
     step_of,
     to_report,

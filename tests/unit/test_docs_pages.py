@@ -35,7 +35,7 @@ from agent_eval.forge.comments import marked
 from agent_eval.gate import evaluation, verdict
 from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTICE_DAYS, Gate, case_matcher
 from agent_eval.gate.regression import _decide, sequential
-from agent_eval.gate.stats import bets, families, suspects
+from agent_eval.gate.stats import families, suspects
 from agent_eval.gate.verdict import EXIT_CODES, decide
 from agent_eval.github import _activity as activities
 from agent_eval.github._activity import activity
@@ -612,7 +612,7 @@ def test_docs__the_numbers_in_the_text_are_the_codes() -> None:
     ):
         assert said in WORDS, said
     for failures, pays in ((2, "about 280"), (1, "7.5"), (0, "0.2")):
-        assert float(pays.split()[-1]) == pytest.approx(bets.case_e(failures, 2, 0, 20), rel=0.1)
+        assert float(pays.split()[-1]) == pytest.approx(suspects.case_e(failures, 2, 0, 20), rel=0.1)
         assert pays in WORDS
     for said in (
         f"{DEFAULT_ALPHA} for everything together",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline import Baseline, Found, GitError, sentence, to_report
-from agent_eval.baseline.lookup import BaselineRequest, Resolver, resolve
+from agent_eval.baseline.lookup import BaselineRequest, Resolver, checked, resolve
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource
 from agent_eval.pipeline._attempts import Earlier, find_earlier
 from agent_eval.pipeline._checkout import Checkout
@@ -433,7 +433,6 @@ async def compare_with_base(
     Returns:
         Input of the verdict; None without a usable baseline.
     """
-    from agent_eval.baseline.compatibility import checked
     from agent_eval.gate.diff import compare
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.history import excerpt, extend, within

@@ -23,6 +23,7 @@ from agent_eval_results import (
     Recording,
     RunReport,
     RunScore,
+    by_id,
 )
 from agent_eval_results.causes._differences import differences, nearest, unexpected
 from agent_eval_results.causes._runs import (
@@ -231,9 +232,7 @@ def _judged(report: RunReport) -> Iterator[_Judged]:
     if report.comparison is not None:
         changed = (case for case in report.comparison.cases if case.change == "newly_failing")
         worse = {case.case_id: {metric.name for metric in case.metrics} for case in changed}
-    parts: dict[str, list[CaseReport]] = {}
-    for part in report.confirmations:
-        parts.setdefault(part.case_id, []).append(part)
+    parts = by_id(report.confirmations)
     for case in report.cases:
         if not case.is_judged:
             continue

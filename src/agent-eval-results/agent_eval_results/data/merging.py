@@ -21,7 +21,7 @@ from agent_eval_results.data.report import (
     RunResult,
     RunScore,
 )
-from agent_eval_scoring.core.means import running_mean
+from agent_eval_scoring.core.means import mean_of_present
 from agent_eval_scoring.core.recording import Recording, RunError
 
 WITHOUT_KEY = "without-key"
@@ -79,10 +79,15 @@ def merge(parts: Iterable[CaseReport], *, min_pass_rate: float) -> list[CaseRepo
     Returns:
         One report per case, in the order of their first parts.
     """
+    return [_merged(group, min_pass_rate) for group in by_id(parts).values()]
+
+
+def by_id(parts: Iterable[CaseReport]) -> dict[str, list[CaseReport]]:
+    """The parts of each case, in their order."""
     groups: dict[str, list[CaseReport]] = {}
     for part in parts:
         groups.setdefault(part.case_id, []).append(part)
-    return [_merged(group, min_pass_rate) for group in groups.values()]
+    return groups
 
 
 def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
@@ -120,8 +125,7 @@ def _single(part: CaseReport) -> tuple[list[RunResult], _Scored]:
 
 
 def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
-    scores = [run.score for run in runs if run.score is not None]
-    mean = running_mean(scores) if scores else None
+    mean = mean_of_present(run.score for run in runs)
     missing = next((run for run in runs if run.lacks_result), None)
     direction = _direction(metric, runs)
     status: MetricStatus

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from agent_eval_scoring.core.invocation import Invocation, InvocationEvents, tool_calls
-from agent_eval_scoring.core.means import running_mean
+from agent_eval_scoring.core.means import mean_of_present, running_mean
 from agent_eval_scoring.criteria.base import Conversation, Result, Scored
 
 Details = dict[str, float]
@@ -92,11 +92,6 @@ def durations(invocation: Invocation) -> Details:
     return seconds
 
 
-def _mean_of_present(values: Sequence[float | None]) -> float | None:
-    present = [value for value in values if value is not None]
-    return running_mean(present) if present else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Count:
     """A number per turn. The score of the case is the mean over the turns that have one."""
@@ -108,7 +103,7 @@ class Count:
     async def score(self, conversation: Conversation) -> Result:
         """Counts. The score is None if no turn has a number."""
         scores = tuple(self.count(turn) for turn in conversation.actual)
-        return Scored(score=_mean_of_present(scores), turn_scores=scores)
+        return Scored(score=mean_of_present(scores), turn_scores=scores)
 
 
 @dataclass(frozen=True, kw_only=True)

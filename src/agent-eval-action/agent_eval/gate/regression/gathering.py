@@ -152,7 +152,7 @@ def gather(
         that never started (more runs would give the same result) are omitted.
     """
     reader = PolicyReader(policy)
-    extra, base_extra = _by_id(more.head), _by_id(more.base)
+    extra, base_extra = results.by_id(more.head), results.by_id(more.base)
     base_answers = not _has_errors(base, more.base)
     evidence: list[CaseEvidence] = []
     retrials: list[Retrial] = []
@@ -272,13 +272,6 @@ def _better_when_lower(cases: Iterable[results.CaseReport], base: results.Histor
     names = {metric.name for case in cases for metric in case.metrics if metric.lower_is_better}
     names |= {base.metrics[rule.metric].name for rules in base.rules for rule in rules if rule.direction == "lower"}
     return names | set(INFORMATIONAL_METRICS)
-
-
-def _by_id(cases: Iterable[results.CaseReport]) -> dict[str, list[results.CaseReport]]:
-    by_id: dict[str, list[results.CaseReport]] = {}
-    for case in cases:
-        by_id.setdefault(case.case_id, []).append(case)
-    return by_id
 
 
 def _runs(

@@ -25,6 +25,7 @@ from agent_eval_results import (
     RunReport,
     StoredCase,
     StoredIndex,
+    by_id,
     stored_index,
 )
 from agent_eval_results.report.views import Links, View, view_of
@@ -140,8 +141,8 @@ class Facts:
         self.view = view_of(source.view or source.report)
         # First what the caller has read; then what the comparison kept; a run of the base branch has its own.
         self.history = source.history or source.report.base_history or source.report.history
-        self.confirmations = _by_id(source.report.confirmations)
-        self.base_runs = _by_id(source.report.base_runs)
+        self.confirmations = by_id(source.report.confirmations)
+        self.base_runs = by_id(source.report.base_runs)
 
     @cached_property
     def case_histories(self) -> Mapping[str, CaseHistory]:
@@ -192,13 +193,6 @@ class Facts:
         """The base branch's history of a case with the same content; None if there is none."""
         history = self.case_histories.get(case.case_id)
         return history if history is not None and history.fingerprint == case.fingerprint else None
-
-
-def _by_id(parts: Iterable[CaseReport]) -> dict[str, list[CaseReport]]:
-    by_id: dict[str, list[CaseReport]] = {}
-    for part in parts:
-        by_id.setdefault(part.case_id, []).append(part)
-    return by_id
 
 
 Detail = Literal["full", "failing", "scores"]

@@ -13,7 +13,7 @@ from agent_eval_results import CaseReport, ConversationReport, MetricReport, Run
 from agent_eval_results.data.conversation import JudgeVerdict
 from agent_eval_results.report import views
 from agent_eval_results.report.phrases import STATUSES
-from agent_eval_results.report.renderers._styling import mark, plain, printed, styled
+from agent_eval_results.report.renderers._styling import indented, mark, plain, printed, styled
 from agent_eval_scoring.core.text import plural
 
 if TYPE_CHECKING:
@@ -142,18 +142,12 @@ def _run(view: RunView, run: RunResult) -> Iterator[RenderableType]:
 def _error(error: RunError) -> Iterator[RenderableType]:
     where = "" if error.turn is None else f" in turn {error.turn + 1}"
     yield styled("  ", (f"{error.kind}{where}", "bold red"))
-    yield _indented(plain(error.message), 4)
+    yield indented(plain(error.message), 4)
     if error.hint:
-        yield _indented(plain(error.hint, "dim"), 4)
+        yield indented(plain(error.hint, "dim"), 4)
     for text in (error.traceback, error.log_tail):
         if text and text.strip():
-            yield _indented(_log(text), 2)
-
-
-def _indented(block: RenderableType, columns: int) -> RenderableType:
-    from rich.padding import Padding
-
-    return Padding(block, (0, 0, 0, columns))
+            yield indented(_log(text), 2)
 
 
 def _turns(
@@ -170,7 +164,7 @@ def _turns(
     of_run = f" of run {shown.run + 1}" if len(view.runs) > 1 else ""
     for turn in shown.turns:
         yield styled("  ", (f"turn {turn.number}{of_run}", "bold"))
-        yield _indented(_turn_table(turn), 4)
+        yield indented(_turn_table(turn), 4)
     if shown.turns_left_out:
         yield styled((f"    and {plural(shown.turns_left_out, 'more turn')}", "dim"))
 
@@ -210,13 +204,13 @@ def _votes(metric: MetricReport, score: RunScore) -> Iterator[RenderableType]:
     reached = f"{metric.name} {views.score_text(score.score, metric.threshold)}"
     yield styled("  ", (reached, "bold"), (f", needs {needs}, judged{judge}", ""))
     for said in verdicts:
-        yield _indented(styled((_verdict(said), "")), 4)
+        yield indented(styled((_verdict(said), "")), 4)
         for vote in said.votes:
             number = (f"{'·' if vote.sample is None else vote.sample + 1} ", "dim")
             word = (f"{vote.verdict or 'no verdict'}: ", "bold")
-            yield _indented(styled(number, word, (vote.rationale or "no reason given", "")), 6)
+            yield indented(styled(number, word, (vote.rationale or "no reason given", "")), 6)
     if score.verdicts_left_out > 0:
-        yield _indented(styled((f"and {score.verdicts_left_out:,} more", "dim")), 4)
+        yield indented(styled((f"and {score.verdicts_left_out:,} more", "dim")), 4)
 
 
 def _verdict(said: JudgeVerdict) -> str:

@@ -13,7 +13,7 @@ from agent_eval_results.report import phrases, views
 from agent_eval_results.report.phrases import STATUSES, VERDICTS
 from agent_eval_results.report.phrases.rule_changes import rule_sentences
 from agent_eval_results.report.renderers._comparison_text import base_comparison_lines, delta_table, drop_lines
-from agent_eval_results.report.renderers._styling import mark, plain, printed, styled
+from agent_eval_results.report.renderers._styling import indented, mark, plain, printed, styled
 from agent_eval_results.report.views import examples
 from agent_eval_results.report.views.numbers import cost_text
 from agent_eval_scoring.core.problem import alike
@@ -113,7 +113,7 @@ def _blocks(
         yield from _notes([*report.notices, *coverage], files)
     else:
         shown = [notice for notice in report.notices if notice not in _only_verbose(report)]
-        yield from (_indented(styled((notice, "dim"))) for notice in (*shown, *coverage))
+        yield from (indented(styled((notice, "dim"))) for notice in (*shown, *coverage))
     yield ""
     yield from _ending(view, files, width, attended=attended, kept=kept)
 
@@ -203,7 +203,7 @@ def _metrics(view: views.View, width: int) -> list[RenderableType]:
     if "$" in (cost := views.bill(report)):
         old = report.comparison.cost.base if report.comparison is not None else None
         lines.append(f"cost {cost}{'' if old is None else f', on {view.branch} {cost_text(old)}'}")
-    return [_indented(styled((line, ""))) for line in lines if line]
+    return [indented(styled((line, ""))) for line in lines if line]
 
 
 def _all_metrics(view: views.View) -> Iterator[RenderableType]:
@@ -219,10 +219,10 @@ def _all_metrics(view: views.View) -> Iterator[RenderableType]:
 def _statistics(view: views.View) -> Iterator[RenderableType]:
     """What the statistics say about the suite and about cases: rates of the base branch, what chance can do."""
     for line in phrases.suite_lines(view):
-        yield _indented(styled((line, "")))
+        yield indented(styled((line, "")))
     for case, lines in phrases.case_details(view):
         for line in lines:
-            yield _indented(styled((f"{short_name(views.case_name(case))}: ", "bold"), (line, "")))
+            yield indented(styled((f"{short_name(views.case_name(case))}: ", "bold"), (line, "")))
 
 
 def _cause(
@@ -232,9 +232,9 @@ def _cause(
     yield ""
     count = f"{plural(len(cases), 'case')}: "
     yield _marked((sign, style), styled((count, style), (phrases.cause_sentence(cause, view.branch), "bold")))
-    yield _indented(styled((phrases.cause_evidence(cause, view.branch), "")))
+    yield indented(styled((phrases.cause_evidence(cause, view.branch), "")))
     if place := phrases.changed_here(cause):
-        yield _indented(styled((place, "cyan")))
+        yield indented(styled((place, "cyan")))
     yield ""
     yield from _example(example)
     others = [case for case in cases if case is not example.case]
@@ -251,17 +251,17 @@ def _error(cause: views.Cause) -> Iterator[RenderableType]:
         case = cause.cases[0]
         name, place = short_name(views.case_name(case)), views.location(case.file, case.line)
         yield styled((sign, style), (name, "bold"), (f"  {place}", "cyan"))
-        yield _indented(styled((cause.message, ""), (where, "cyan")))
+        yield indented(styled((cause.message, ""), (where, "cyan")))
     else:
         count = f"{plural(len(cause.cases), 'case')}: "
         yield _marked((sign, style), styled((count, style), (cause.message, "bold"), (where, "cyan")))
-        yield _indented(styled((listed([short_name(views.case_name(case)) for case in cause.cases], _MOST_NAMES), "")))
+        yield indented(styled((listed([short_name(views.case_name(case)) for case in cause.cases], _MOST_NAMES), "")))
     if cause.advice:
-        yield _indented(styled((cause.advice, "dim")))
+        yield indented(styled((cause.advice, "dim")))
     if cause.never_ran and not cause.file:  # What its process said last is all that is known of the error.
         lines = [line for line in cause.log.splitlines() if line.strip()]
         for line in lines[-_MOST_LOG:]:
-            yield _indented(styled((shorten(views.one_line(line), _LONGEST), "dim")), 4)
+            yield indented(styled((shorten(views.one_line(line), _LONGEST), "dim")), 4)
     for case in examples.acted_before([cause]):
         yield from _example(examples.example_of(case))
 
@@ -281,7 +281,7 @@ def _alone(cases: Sequence[CaseReport], view: views.View, *, several: bool) -> I
         yield ""
     for case in cases[_MOST_EXAMPLES:_MOST_LISTED]:
         difference = f"  {shorten(views.first_difference(case), 200)}"
-        yield _indented(_marked(mark(case), styled((short_name(views.case_name(case)), "bold"), (difference, ""))))
+        yield indented(_marked(mark(case), styled((short_name(views.case_name(case)), "bold"), (difference, ""))))
     if len(cases) > _MOST_LISTED:
         yield styled(f"  and {plural(len(cases) - _MOST_LISTED, 'more case')}")
 
@@ -291,15 +291,15 @@ def _example(example: examples.Example, *, label: str = "", marked: bool = False
     sign = mark(case) if marked else ("  ", "")
     yield styled(sign, (short_name(views.case_name(case)), "bold"), "  ", (examples.example_place(example), "cyan"))
     if label:
-        yield _indented(styled((label, "")), 4)
+        yield indented(styled((label, "")), 4)
     if example.user:
-        yield _indented(styled((shorten(views.one_line(example.user), _LONGEST), "italic")), 4)
+        yield indented(styled((shorten(views.one_line(example.user), _LONGEST), "italic")), 4)
     if example.sides:
-        yield _indented(_sides(example.sides), 4)
+        yield indented(_sides(example.sides), 4)
     if example.left_out:
-        yield _indented(styled((f"and {plural(example.left_out, 'more line')}", "dim")), 4)
+        yield indented(styled((f"and {plural(example.left_out, 'more line')}", "dim")), 4)
     for line in example.remarks:
-        yield _indented(styled((line, "")), 4)
+        yield indented(styled((line, "")), 4)
 
 
 def _sides(sides: Sequence[examples.Side]) -> Table:
@@ -336,8 +336,8 @@ def _remarks(view: views.View) -> Iterator[RenderableType]:
     """What else a reader has to know before the verdict."""
     report, groups = view.report, view.groups
     for number, line in enumerate(phrases.changed_overview(view)):
-        yield _indented(styled((line, "" if number else "yellow")), 4 if number else 2)
-    yield from (_indented(styled((drop, "dim"))) for drop in drop_lines(view))
+        yield indented(styled((line, "" if number else "yellow")), 4 if number else 2)
+    yield from (indented(styled((drop, "dim"))) for drop in drop_lines(view))
     if not report.passed and (changed := phrases.agent_changes(report, placed=True)):
         yield styled("  changed in the agent: ", (changed, ""))
     for cases, what in (
@@ -345,10 +345,10 @@ def _remarks(view: views.View) -> Iterator[RenderableType]:
         (groups.flaky, f"in some runs, {phrases.as_often(view.branch)}"),
     ):
         if cases:
-            yield _indented(styled((f"{plural(len(cases), 'case')} failed {what}", ""), (_names(cases), "dim")))
+            yield indented(styled((f"{plural(len(cases), 'case')} failed {what}", ""), (_names(cases), "dim")))
     if low := [case for case, _ in views.cases_with_low_turns(report)]:
         what = f"{plural(len(low), 'case passes', 'cases pass')} with a turn below a threshold"
-        yield _indented(styled((what, ""), (_names(low), "dim")))
+        yield indented(styled((what, ""), (_names(low), "dim")))
     if groups.better:
         yield styled(
             ("  better: ", "green"), (listed([views.case_name(case) for case in groups.better], _MOST_NAMES), "")
@@ -362,9 +362,9 @@ def _remarks(view: views.View) -> Iterator[RenderableType]:
     missing = [phrases.diff.no_baseline_reason(baseline)] if baseline is not None and not baseline.found else []
     notes = [note.message for note in report.comparison.notes[:_MOST_LISTED]] if report.comparison is not None else []
     for line in [*missing, *phrases.other_reasons(view), *notes]:
-        yield _indented(styled((line, "")))
+        yield indented(styled((line, "")))
     for line in [*rule_sentences(report), *report.warnings]:
-        yield _indented(styled((line, "yellow")))
+        yield indented(styled((line, "yellow")))
 
 
 def _names(cases: Sequence[CaseReport]) -> str:
@@ -382,9 +382,9 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
             ": " if problem.location else "",
             (problem.severity, styles[problem.severity]),
         ]
-        yield _indented(styled(*head, (f" [{problem.code}] ", "dim"), (problem.message + others, "")), 1)
+        yield indented(styled(*head, (f" [{problem.code}] ", "dim"), (problem.message + others, "")), 1)
         for line in (problem.hint or "").splitlines():
-            yield _indented(styled((line, "dim")), 5)
+            yield indented(styled((line, "dim")), 5)
     if len(shown) > _MOST_PROBLEMS:
         yield styled(f" and {plural(len(shown) - _MOST_PROBLEMS, 'more problem')}")
     if problems:
@@ -417,7 +417,7 @@ def _ending(
         steps = [f"{phrases.next_label(view)}: {text}.", *steps]
     together = "     ".join(steps)
     for step in [together] if steps and len(together) + 2 <= width else steps:
-        yield _indented(styled((step, "")))
+        yield indented(styled((step, "")))
 
 
 def _commands(view: views.View, files: Mapping[str, str], *, attended: bool) -> list[str]:
@@ -453,9 +453,3 @@ def _marked(sign: tuple[str, str], line: Text) -> Table:
     table.add_column(overflow="fold")
     table.add_row(styled(sign), line)
     return table
-
-
-def _indented(block: RenderableType, columns: int = 2) -> RenderableType:
-    from rich.padding import Padding
-
-    return Padding(block, (0, 0, 0, columns))

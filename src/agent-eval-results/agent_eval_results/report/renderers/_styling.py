@@ -63,3 +63,10 @@ def printed(blocks: Iterable[RenderableType], *, width: int, color: bool) -> str
         no_wrap, overflow = (getattr(block, name, None) for name in ("no_wrap", "overflow"))
         target.print(block, crop=False, no_wrap=no_wrap, overflow=overflow)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+
+
+def indented(block: RenderableType, columns: int = 2) -> RenderableType:
+    """A block with blanks before each of its lines."""
+    from rich.padding import Padding
+
+    return Padding(block, (0, 0, 0, columns))

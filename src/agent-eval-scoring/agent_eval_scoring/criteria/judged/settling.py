@@ -13,7 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from agent_eval_scoring.core.means import running_mean
+from agent_eval_scoring.core.means import mean_of_present
 from agent_eval_scoring.core.reason import Reason
 from agent_eval_scoring.core.text import shorten
 from agent_eval_scoring.criteria.base import Judgement, NotEvaluated, Result, Scored, TurnFinding
@@ -158,8 +158,7 @@ def exact_mean(values: Sequence[float], weights: Sequence[float] | None = None) 
 
 def mean_score(judgements: Sequence[Judgement], fill: float | None) -> float | None:
     """The mean of the scores, with `fill` for missing ones; those are left out if it is None. None without scores."""
-    scores = [score for judgement in judgements if (score := filled(judgement.score, fill)) is not None]
-    return running_mean(scores) if scores else None
+    return mean_of_present(filled(judgement.score, fill) for judgement in judgements)
 
 
 def filled(score: float | None, fill: float | None) -> float | None:
