@@ -13,8 +13,8 @@ from github_clock import client
 from pull_requests import WORKFLOW, Lab
 
 from agent_eval.baseline.lookup import BaselineRequest
-from agent_eval.baseline.queue import Queued, queued_results
 from agent_eval.forge import Forge, ForgeError
+from agent_eval.pipeline.queued import Queued, queued_results
 from agent_eval_results.data.report import Origin, RunReport
 
 CASES = ("lamp_on", "lamp_off", "heater", "door")
