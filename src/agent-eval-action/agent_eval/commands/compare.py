@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran, open_results
-from agent_eval.commands._io import CliIO
+from agent_eval.commands import CliIO
 from agent_eval.gate.diff import compare
 from agent_eval_results import DEFAULT, FILES, BaselineReport, Reason, Recording, RunReport, stored_index
 from agent_eval_results.data.pairing import pair_up

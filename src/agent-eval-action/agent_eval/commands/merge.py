@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from agent_eval.commands import run
-from agent_eval.commands._io import CliIO
+from agent_eval.commands import CliIO, run
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:

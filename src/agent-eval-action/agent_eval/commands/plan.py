@@ -15,7 +15,7 @@ from pydantic import Field
 
 from agent_eval import pipeline
 from agent_eval.baseline.reader import UnreadableError, read_file
-from agent_eval.commands._io import CliIO
+from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_problems, log_start_directory, print_problems, settings_of
 from agent_eval.pipeline.shards.split import RecordedSeconds, partition, recorded_seconds, units_of, weigh
 from agent_eval.runner import Plan, make_plan

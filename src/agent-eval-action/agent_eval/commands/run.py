@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.commands._io import CliIO
+from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_problems, log_start_directory, settings_of
 from agent_eval.pipeline import (
     CIContext,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_eval.baseline.reader import StoredResults, UnreadableError, check_ran, open_results
-from agent_eval.commands._io import CliIO
+from agent_eval.commands import CliIO
 from agent_eval.commands.stored_run import expected_cases, read_recordings, select_cases, split_words
 from agent_eval_results import CaseReport, ConversationReport, Recording, RunReport, RunResult
 from agent_eval_results.data.conversations import conversation_of, telling_first

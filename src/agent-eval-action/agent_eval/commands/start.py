@@ -9,7 +9,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
-from agent_eval.commands._io import CliIO
+from agent_eval.commands import CliIO
 from agent_eval.gate.policy import PolicyEntry
 from agent_eval.settings import SETTINGS, Settings, read_settings
 from agent_eval_scoring.core.problem import Problem

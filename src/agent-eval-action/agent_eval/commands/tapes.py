@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from agent_eval.commands._io import CliIO
+from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_start_directory, print_problems, settings_of
 from agent_eval.pipeline import StoredTape, load, stale_tools_by, stored_tapes
 from agent_eval_agents.tapes import InvalidTape, ModelExchange, RecordedCall, Tape, contents_of, read_tape

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 
 from agent_eval import pipeline
-from agent_eval.commands._io import CliIO
+from agent_eval.commands import CliIO
 from agent_eval.commands.start import log_start_directory, print_problems, settings_of
 from agent_eval.gate.policy import Policy
 from agent_eval_scoring.core.problem import has_error

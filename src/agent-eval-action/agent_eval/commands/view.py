@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_eval.baseline.reader import StoredResults, UnreadableError, open_results
-from agent_eval.commands._io import CliIO
+from agent_eval.commands import CliIO
 from agent_eval.commands.compare import with_base
 from agent_eval.gate.history import excerpt, extend, join, unfit
 from agent_eval_results import (
