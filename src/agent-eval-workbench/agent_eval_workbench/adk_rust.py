@@ -15,18 +15,7 @@ from functools import partial
 from typing import Any
 
 from agent_eval_scoring.core.content import Content
-from agent_eval_scoring.criteria import common_length, edit_distance
-from agent_eval_scoring.criteria.api import (
-    Conversation,
-    Criterion,
-    CriterionConfig,
-    FunctionCall,
-    NotEvaluated,
-    Result,
-    Scored,
-    TurnFinding,
-    tool_calls,
-)
+from agent_eval_scoring.criteria import api, common_length, edit_distance
 
 _SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 """Unicode's White_Space. Python's `str.split` also splits at U+001C to U+001F."""
@@ -124,7 +113,7 @@ def _rouge_l(ours: Sequence[str], theirs: Sequence[str]) -> float:
 
 
 def trajectory(
-    expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], *, strict_order: bool, strict_args: bool
+    expected: Sequence[api.FunctionCall], actual: Sequence[api.FunctionCall], *, strict_order: bool, strict_args: bool
 ) -> float:
     """Matched calls / calls of the longer list, 0..1; 1 if both are empty.
 
@@ -142,7 +131,7 @@ def trajectory(
     return len(taken) / longest if longest else 1.0
 
 
-def _same_call(expected: FunctionCall, actual: FunctionCall, *, strict_args: bool) -> bool:
+def _same_call(expected: api.FunctionCall, actual: api.FunctionCall, *, strict_args: bool) -> bool:
     """Whether two calls match. Omitted args are null there, so they match only omitted ones."""
     ours, theirs = expected.args, actual.args
     if expected.name != actual.name:
@@ -171,12 +160,12 @@ class _PerTurn:
     """Expected and actual side of a turn, as the score compares them; None: the turn is left out."""
     compare: Any
 
-    async def score(self, conversation: Conversation) -> Result:
+    async def score(self, conversation: api.Conversation) -> api.Result:
         """NotEvaluated if the case has no expectation, or another number of turns."""
         expected = conversation.expected
         if expected is None or len(expected) != len(conversation.actual):
             message = f"`{self.name}` compares turn by turn with the eval file"
-            return NotEvaluated(code="needs-reference", message=message)
+            return api.NotEvaluated(code="needs-reference", message=message)
         scores: list[float | None] = []
         findings = []
         for number, (reference, turn) in enumerate(zip(expected, conversation.actual, strict=True)):
@@ -185,16 +174,16 @@ class _PerTurn:
             scores.append(score)
             if score is not None and score < self.threshold:
                 shown = [_shown(side) for side in (ours, theirs)]
-                findings.append(TurnFinding(turn=number, score=score, expected=shown[0], actual=shown[1]))
+                findings.append(api.TurnFinding(turn=number, score=score, expected=shown[0], actual=shown[1]))
         present = [score for score in scores if score is not None]
         if not present:
-            return NotEvaluated(code="no-reference-text", message="no turn has an expected answer")
+            return api.NotEvaluated(code="no-reference-text", message="no turn has an expected answer")
         mean = present[0]
         for score in present[1:]:
             # adk-rust's own, also in its order: the last turn weighs a half.
             mean = (mean + score) / 2.0
         # Its own decision: each turn has to reach the threshold, whatever the mean is.
-        return Scored(score=mean, passed=not findings, turn_scores=tuple(scores), findings=tuple(findings))
+        return api.Scored(score=mean, passed=not findings, turn_scores=tuple(scores), findings=tuple(findings))
 
 
 def _shown(side: Any) -> str:
@@ -209,7 +198,7 @@ def _text(content: Content | None) -> str | None:
     return "".join(part.text for part in parts if part.text) if parts else None
 
 
-def response_similarity(config: CriterionConfig) -> Criterion:
+def response_similarity(config: api.CriterionConfig) -> api.Criterion:
     """adk-rust's `ResponseScorer`, with the fields of its `response_match_config`.
 
     Raises:
@@ -233,7 +222,7 @@ def response_similarity(config: CriterionConfig) -> Criterion:
     )
 
 
-def tool_trajectory(config: CriterionConfig) -> Criterion:
+def tool_trajectory(config: api.CriterionConfig) -> api.Criterion:
     """adk-rust's `ToolTrajectoryScorer`, with the fields of its `tool_trajectory_config`.
 
     Raises:
@@ -243,12 +232,12 @@ def tool_trajectory(config: CriterionConfig) -> Criterion:
     return _PerTurn(
         name=config.metric,
         threshold=config.bound,
-        turns=lambda turn: tool_calls(turn.intermediate_data),
+        turns=lambda turn: api.tool_calls(turn.intermediate_data),
         compare=partial(trajectory, **fields),
     )
 
 
-def _fields(config: CriterionConfig, defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(config: api.CriterionConfig, defaults: Mapping[str, Any]) -> dict[str, Any]:
     # Every config has this field of ADK's, which adk-rust lacks.
     given = {name: value for name, value in config.options.items() if name != "include_intermediate_responses_in_final"}
     fields = {**defaults, **given}

@@ -17,14 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent_eval.baseline.archive import (
-    ArchiveLimits,
-    NoResults,
-    StoredRecordings,
-    UnsafeArchive,
-    read_results,
-    recordings_in,
-)
+from agent_eval.baseline import archive
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
@@ -55,7 +48,7 @@ class _Results:
     """The usable content of an artifact."""
 
     report: RunReport
-    recordings: StoredRecordings
+    recordings: archive.StoredRecordings
 
 
 @dataclass(kw_only=True)
@@ -89,7 +82,7 @@ class ArtifactSource:
     git: Git | GitError
     """The checkout, which knows first parents without requests."""
     depth: int = DEPTH
-    limits: ArchiveLimits = ArchiveLimits()  # noqa: RUF009 - frozen
+    limits: archive.ArchiveLimits = archive.ArchiveLimits()  # noqa: RUF009 - frozen
 
     source: ClassVar[BaselineSource] = "artifact"
 
@@ -187,11 +180,11 @@ class ArtifactSource:
             notes.passed_over.append(f"{where} has expired or was deleted.")
             return None
         try:
-            content = read_results(data, self.limits)
-        except NoResults:
+            content = archive.read_results(data, self.limits)
+        except archive.NoResults:
             notes.passed_over.append(f"{where} has no results.json.")
             return None
-        except UnsafeArchive as error:
+        except archive.UnsafeArchive as error:
             raise _Refused(FetchFailed(message=f"{where} is not used: {error}.", hint=_AGAIN)) from None
         report = read_report(content, where)
         if not isinstance(report, RunReport):
@@ -202,7 +195,7 @@ class ArtifactSource:
         if (reason := incomplete(report)) is not None:
             notes.passed_over.append(f"{who} is not usable: {reason}.")
             return None
-        return _Results(report=report, recordings=recordings_in(data, self.limits))
+        return _Results(report=report, recordings=archive.recordings_in(data, self.limits))
 
     def _download(self, forge: Forge, artifact: Artifact, where: str) -> bytes | None:
         """Returns the zip; None if it no longer exists."""
@@ -404,7 +397,7 @@ _MAX_RUNS = 5
 """Maximum number of earlier runs of the branch to examine."""
 _MAX_ARTIFACTS = 2
 """Maximum number of artifacts to open per run; each attempt may have uploaded one."""
-_LIMITS = ArchiveLimits()
+_LIMITS = archive.ArchiveLimits()
 
 
 def earlier_attempts(forge: Forge, origin: Origin, pull_request: PullRequest, artifact: str) -> list[RunReport]:
@@ -469,7 +462,7 @@ def _report(forge: Forge, artifact: Artifact) -> RunReport | None:
         return None
     data = forge.download_artifact(artifact.id, max_bytes=_LIMITS.archive_bytes)
     try:
-        report = read_report(read_results(data, _LIMITS), "The artifact of an earlier run")
-    except UnsafeArchive:
+        report = read_report(archive.read_results(data, _LIMITS), "The artifact of an earlier run")
+    except archive.UnsafeArchive:
         return None
     return report if isinstance(report, RunReport) else None

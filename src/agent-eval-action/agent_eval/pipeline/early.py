@@ -13,15 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.pipeline.context import Early, RunContext, masker_of, open_agents, prepare
+from agent_eval_agents import sandbox
 from agent_eval_agents.protocol import Agent, AgentRefused
-from agent_eval_agents.sandbox import (
-    AGENT_USER,
-    NO_PROCESS,
-    Isolation,
-    allow_list,
-    isolated,
-    without_github_identity,
-)
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.core.problem import Problem, has_error
@@ -83,7 +76,9 @@ async def starting_early(settings: Settings, context: RunContext) -> AsyncIterat
                     task.cancel()
 
 
-def isolate(settings: Settings, context: RunContext, apart: contextlib.ExitStack, *, runs_here: bool) -> Isolation:
+def isolate(
+    settings: Settings, context: RunContext, apart: contextlib.ExitStack, *, runs_here: bool
+) -> sandbox.Isolation:
     """As `open_isolation`, until `apart` ends; the one that has been opened early if there is one.
 
     Raises:
@@ -98,7 +93,7 @@ def isolate(settings: Settings, context: RunContext, apart: contextlib.ExitStack
 @contextlib.contextmanager
 def open_isolation(
     settings: Settings, context: RunContext, *, runs_here: bool, name: str | None = None, reachable: Sequence[Path] = ()
-) -> Iterator[Isolation]:
+) -> Iterator[sandbox.Isolation]:
     """Isolates the agents of a checkout from us.
 
     Args:
@@ -112,17 +107,17 @@ def open_isolation(
         NotIsolated: Isolation is required and not possible.
     """
     if not runs_here:
-        yield NO_PROCESS
+        yield sandbox.NO_PROCESS
         return
     cache = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
-    environ, left_out = without_github_identity(context.environ, settings.agent_env)
-    with isolated(
+    environ, left_out = sandbox.without_github_identity(context.environ, settings.agent_env)
+    with sandbox.isolated(
         environ,
         root=settings.root,
         output_dir=settings.output,
-        allow=allow_list(settings.agent_env),
+        allow=sandbox.allow_list(settings.agent_env),
         reachable=[*cache, *reachable],
-        name=name or AGENT_USER,
+        name=name or sandbox.AGENT_USER,
     ) as isolation:
         if has_error(isolation.problems):
             raise NotIsolated(isolation.problems)

@@ -11,15 +11,8 @@ from typing import Any
 
 from agent_eval_results import CauseData, Recording, RunError
 from agent_eval_results.causes import _values as values
+from agent_eval_scoring.core import invocation
 from agent_eval_scoring.core.content import FunctionCall, text_of
-from agent_eval_scoring.core.invocation import (
-    Invocation,
-    LostToolset,
-    contents_of,
-    declared_tools,
-    hidden_calls,
-    tool_calls,
-)
 
 Key = tuple[Any, ...]
 """What runs are grouped by: the code of a cause, and what it is about."""
@@ -95,7 +88,7 @@ class Turn:
     knows_calls: bool = True
     inner: Collection[str] = ()
     """The tools that were called inside of others."""
-    lost: Sequence[LostToolset] = ()
+    lost: Sequence[invocation.LostToolset] = ()
     """Toolsets without which it took place."""
     state: Mapping[str, Any] | None = None
     """Of the session after it; None: unknown."""
@@ -135,23 +128,23 @@ def tools_of(recording: Recording) -> set[str]:
     """The names of the tools that were called, or offered to a model."""
     names: set[str] = set()
     for turn in recording.all_turns:
-        names.update(call.name or "" for call in tool_calls(turn.intermediate_data))
-        names.update(declared_tools(turn.app_details))
+        names.update(call.name or "" for call in invocation.tool_calls(turn.intermediate_data))
+        names.update(invocation.declared_tools(turn.app_details))
     return names
 
 
-def side_of_case(conversation: Sequence[Invocation]) -> Side:
+def side_of_case(conversation: Sequence[invocation.Invocation]) -> Side:
     """What a case expects."""
     turns = [turn_of(turn, knows_calls=turn.intermediate_data is not None) for turn in conversation]
     return Side(turns=turns, is_run=False)
 
 
-def turn_of(turn: Invocation, *, knows_calls: bool = True) -> Turn:
+def turn_of(turn: invocation.Invocation, *, knows_calls: bool = True) -> Turn:
     """A turn, with each response at its call."""
     calls: list[Call] = []
     waiting: dict[str | None, deque[int]] = {}
     agents: dict[str, None] = {}
-    for event, parts in contents_of(turn.intermediate_data):
+    for event, parts in invocation.contents_of(turn.intermediate_data):
         agents[event.author] = None
         for part in parts:
             if (call := part.function_call) is not None and knows_calls and len(calls) < _MOST_CALLS:
@@ -175,7 +168,7 @@ def turn_of(turn: Invocation, *, knows_calls: bool = True) -> Turn:
         answer=answer,
         agents=agents,
         knows_calls=knows_calls,
-        inner={span.name for _, span in hidden_calls(turn)},
+        inner={span.name for _, span in invocation.hidden_calls(turn)},
         lost=turn.lost_toolsets,
         state=turn.session_state,
     )

@@ -13,15 +13,8 @@ from typing import Any, Literal
 
 from pydantic.alias_generators import to_camel
 
+from agent_eval_scoring.core import invocation
 from agent_eval_scoring.core.content import Content, FunctionCall, FunctionResponse, Part
-from agent_eval_scoring.core.invocation import (
-    IntermediateData,
-    Invocation,
-    InvocationEvents,
-    intermediate_responses,
-    tool_calls,
-    tool_responses,
-)
 from agent_eval_scoring.core.masking import MASK
 from agent_eval_workbench.authoring.choosing import call_key
 
@@ -36,7 +29,7 @@ LARGEST = 1_000_000
 class NewTurn:
     """The new expectation of a turn."""
 
-    actual: Invocation
+    actual: invocation.Invocation
     """What the agent did."""
     fields: frozenset[Field]
     """What of it is accepted."""
@@ -152,7 +145,7 @@ def _with_steps(turn: dict[str, Any], new: NewTurn) -> dict[str, Any]:
     if "calls" in new.fields:
         changed = _with_calls(changed, new)
     if "intermediate" in new.fields:
-        said = [[author, [{"text": text}]] for author, text in intermediate_responses(new.actual)]
+        said = [[author, [{"text": text}]] for author, text in invocation.intermediate_responses(new.actual)]
         changed[spelled(changed, "intermediate_responses")] = said
     if key in turn:
         return {**turn, key: changed}
@@ -170,7 +163,7 @@ def _with_calls(data: dict[str, Any], new: NewTurn) -> dict[str, Any]:
 
 
 def _accepted_calls(new: NewTurn) -> list[FunctionCall]:
-    calls = tool_calls(new.actual.intermediate_data)
+    calls = invocation.tool_calls(new.actual.intermediate_data)
     return calls if new.calls is None else [calls[place] for place in new.calls]
 
 
@@ -194,12 +187,12 @@ def _response(response: FunctionResponse) -> dict[str, Any]:
     return {"name": response.name or "", "response": response.response or {}}
 
 
-def _responses_to(calls: Sequence[FunctionCall], actual: Invocation) -> list[FunctionResponse]:
+def _responses_to(calls: Sequence[FunctionCall], actual: invocation.Invocation) -> list[FunctionResponse]:
     """The responses to these calls, by id; without ids the responses of their tools."""
     ids, names = {call.id for call in calls if call.id}, {call.name for call in calls}
     return [
         response
-        for response in tool_responses(actual.intermediate_data)
+        for response in invocation.tool_responses(actual.intermediate_data)
         if (response.id in ids if response.id and ids else response.name in names)
     ]
 
@@ -235,13 +228,13 @@ def _events(present: Sequence[Mapping[str, Any]], new: NewTurn) -> list[Any]:
     return _respelled(events, present)
 
 
-def _recorded(actual: Invocation) -> Iterator[tuple[str, list[Part]]]:
+def _recorded(actual: invocation.Invocation) -> Iterator[tuple[str, list[Part]]]:
     data = actual.intermediate_data
-    if isinstance(data, InvocationEvents):
+    if isinstance(data, invocation.InvocationEvents):
         for event in data.invocation_events:
             if event.content is not None:
                 yield event.author, list(event.content.iter_parts())
-    elif isinstance(data, IntermediateData):
+    elif isinstance(data, invocation.IntermediateData):
         for call in data.tool_uses:
             yield "agent", [Part(function_call=call)]
         for response in data.tool_responses:

@@ -24,19 +24,9 @@ from agent_eval_scoring.core.problem import Problem, Severity, has_error
 from agent_eval_scoring.core.text import first_line
 from agent_eval_scoring.evalset.adk_results import adk_result_value
 from agent_eval_scoring.evalset.json import Document, read_document
-from agent_eval_workbench.sources import database
+from agent_eval_workbench.sources import database, sessions
 from agent_eval_workbench.sources.conformance import conversation_of_spec, specs_below
 from agent_eval_workbench.sources.conversation import Conversation, until_last_answer
-from agent_eval_workbench.sources.sessions import (
-    StoredSession,
-    conversation_of,
-    conversation_of_recording,
-    conversation_of_result,
-    field,
-    is_recording,
-    is_session,
-    session_of,
-)
 
 _GZIP = b"\x1f\x8b"
 SESSION_DATABASE = Path(".adk", "session.db")
@@ -213,17 +203,19 @@ _Read = tuple[list[Conversation], list[Problem]]
 def _from_sessions(values: _Values, scopes: Sequence[str]) -> _Read:
     result: _Read = [], []
     for value, place in values:
-        _add(result, lambda value=value, place=place: conversation_of(session_of(value, place), scopes))
+        _add(
+            result, lambda value=value, place=place: sessions.conversation_of(sessions.session_of(value, place), scopes)
+        )
     return result
 
 
-def _from_stored(stored: Iterable[StoredSession | Problem], scopes: Sequence[str]) -> _Read:
+def _from_stored(stored: Iterable[sessions.StoredSession | Problem], scopes: Sequence[str]) -> _Read:
     result: _Read = [], []
     for session in stored:
         if isinstance(session, Problem):
             result[1].append(session)
         else:
-            _add(result, lambda session=session: conversation_of(session, scopes))
+            _add(result, lambda session=session: sessions.conversation_of(session, scopes))
     return result
 
 
@@ -270,25 +262,25 @@ def _conversation_of_trace(traced: TracedConversation) -> tuple[Conversation, li
 def _from_results(values: _Values, scopes: Sequence[str]) -> _Read:
     result: _Read = [], []
     for value, place in values:
-        cases = field(value, "eval_case_results")
+        cases = sessions.field(value, "eval_case_results")
         for number, case in enumerate(cases if isinstance(cases, list) else ()):
             at = replace(place, path=(*place.path, "eval_case_results", number))
-            _add(result, lambda case=case, at=at: conversation_of_result(case, at, scopes))
+            _add(result, lambda case=case, at=at: sessions.conversation_of_result(case, at, scopes))
     return result
 
 
 def _from_recordings(values: _Values, _: Sequence[str]) -> _Read:
     result: _Read = [], []
     for value, place in values:
-        _add(result, lambda value=value, place=place: conversation_of_recording(value, place))
+        _add(result, lambda value=value, place=place: sessions.conversation_of_recording(value, place))
     return result
 
 
 _KINDS = (
-    ("the recording of a run", is_recording, _from_recordings),
+    ("the recording of a run", sessions.is_recording, _from_recordings),
     ("an eval set result of ADK", lambda value: adk_result_value(value) is not None, _from_results),
     ("a trace", lambda value: is_otlp(value) or is_span(value), _from_traces),
-    ("a session of ADK", is_session, _from_sessions),
+    ("a session of ADK", sessions.is_session, _from_sessions),
 )
 
 
