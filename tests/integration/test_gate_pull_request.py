@@ -246,6 +246,23 @@ def test_trouble_with_github__never_changes_the_verdict(lab: Lab) -> None:
         assert lab.github.token not in done.err + done.out + (done.output / "results.json").read_text("utf-8")
 
 
+def test_an_outage_of_github__does_not_fail_what_may_fail_on_the_base_as_well(lab: Lab) -> None:
+    lab.commit({"door": 0.0})
+    lab.base_run()
+    limited = Fault(path="/runs", status=429, headers={"retry-after": "1000"}, times=1_000)
+    lab.github.faults[:] = [limited]
+
+    done = lab.pull_request(7, {"door": 0.0}, code=3)
+
+    [reason] = done.report.reasons
+    assert reason.code == "provider-unavailable" and reason.data["cases"] == ["evals/bot.evalset.json:door"]
+    said = "1 case failed, and the results of main to compare with could not be fetched"
+    assert said in ours(lab)[0].splitlines()[1]
+    assert "run the failed job again" in ours(lab)[0]
+    limited.times = 0
+    assert lab.again().report.verdict == "passed"
+
+
 def test_pull_request__ignoring_an_eval_file_does_not_hide_it(lab: Lab) -> None:
     lab.repository.evals("more/bot.evalset.json", {"fan": "Say fan."})
     lab.commit({})

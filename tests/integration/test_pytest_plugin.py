@@ -19,6 +19,7 @@ import pytest
 from adk_envs import _cache, _uv, adk_python
 from gate_runs import MARK, Repository, program, repository_in, wait_until
 from recorded_evals import AGENT, WITHOUT_PLUGINS, case, write_evals
+from rich import console, padding, progress, rule, table
 
 import agent_eval
 from agent_eval.pytest_plugin import _outcomes, _session
@@ -28,8 +29,8 @@ from agent_eval.pytest_plugin import _outcomes, _session
 
 pytest_plugins = ["pytester"]
 
-PRELOADED = (_outcomes, _session)
-"""A session in this process removes the modules that it imports, and pydantic can't be imported twice."""
+PRELOADED = (_outcomes, _session, console, padding, progress, rule, table)
+"""A session in this process removes what it imports, and neither pydantic nor rich can be imported twice."""
 EVALS = ("--adk-evals", f"--adk-evals-set=agent={AGENT}", "-p", "no:cacheprovider")
 
 

@@ -19,7 +19,15 @@ from typing import ClassVar
 
 from agent_eval.baseline import archive
 from agent_eval.baseline.git import Git, GitError, short
-from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
+from agent_eval.baseline.lookup import (
+    Baseline,
+    BaselineRequest,
+    FetchFailed,
+    Found,
+    NoneYet,
+    Provenance,
+    forge_outage,
+)
 from agent_eval.baseline.reader import incomplete, read_report
 from agent_eval.forge import Artifact, Forge, ForgeError, PullRequest, WorkflowRun, same_repository
 from agent_eval_results import NO_ACCESS, UNREACHABLE, BaselineSource, Origin, Reason, RunReport
@@ -211,7 +219,8 @@ class ArtifactSource:
                 return None
             message = f"{where} could not be downloaded: {error.message}"
             why = Reason(code=UNREACHABLE)
-            raise _Refused(FetchFailed(message=message, hint=error.hint or None, why=why)) from None
+            outage = forge_outage(error)
+            raise _Refused(FetchFailed(message=message, hint=error.hint or None, why=why, outage=outage)) from None
         if not artifact.is_intact(data):
             message = f"{where} is not used: its digest differs from the uploaded file's."
             raise _Refused(FetchFailed(message=message))
@@ -324,7 +333,8 @@ def _failed(error: ForgeError, request: BaselineRequest, forge: Forge) -> FetchF
         hint = f"It has not run yet, or the token may not read runs. {forge.reads_runs}"
         return FetchFailed(message=f"{forge.service} knows no runs of {workflow}: {error.message}", hint=hint, why=why)
     message = f"The base branch's results could not be fetched: {error.message}"
-    return FetchFailed(message=message, hint=error.hint or None, why=Reason(code=UNREACHABLE))
+    why, outage = Reason(code=UNREACHABLE), forge_outage(error)
+    return FetchFailed(message=message, hint=error.hint or None, why=why, outage=outage)
 
 
 def _local(git: Git | GitError, commit: str, count: int) -> tuple[list[str], bool]:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from agent_eval_results import OTHER_SCORING, Reason
+from agent_eval_results import OTHER_SCORING, UNREACHABLE, Reason
 from agent_eval_scoring.core.text import harmless, listed, plural
 
 if TYPE_CHECKING:
     from agent_eval.baseline.archive import StoredRecordings
+    from agent_eval.forge import ForgeError
     from agent_eval_results import (
         BaselineReport,
         BaselineSource,
@@ -80,7 +81,8 @@ class FetchFailed(Baseline):
     by_name: bool = False
     """`base-ref` names something that can't be compared with; a retry doesn't help."""
     outage: Reason | None = None
-    """What a service said that failed in the base branch's runs of today; None if that is not the reason."""
+    """What a service said that failed in the base branch's runs of today, or the forge when it was asked for the
+    results; None if that is not the reason."""
     status: ClassVar[BaselineStatus] = "fetch-failed"
 
 
@@ -93,6 +95,12 @@ class Incompatible(Baseline):
 
 _WEIGHT: Sequence[BaselineStatus] = ("incompatible", "fetch-failed", "none-yet")
 """Order in which several reasons are reported: actionable ones first."""
+
+
+def forge_outage(error: ForgeError) -> Reason | None:
+    """What the forge said, if it could not answer; None if it answered."""
+    is_outage = error.kind in {"unavailable", "rate-limited"}
+    return Reason(code=UNREACHABLE, message=error.message) if is_outage else None
 
 
 def to_report(baseline: Baseline, request: BaselineRequest | None) -> BaselineReport:

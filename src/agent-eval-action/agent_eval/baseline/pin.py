@@ -10,7 +10,7 @@ import difflib
 from dataclasses import replace
 
 from agent_eval.baseline.git import Git, GitError, short
-from agent_eval.baseline.lookup import BaselineRequest, FetchFailed
+from agent_eval.baseline.lookup import BaselineRequest, FetchFailed, forge_outage
 from agent_eval.forge import Activity, Event, Forge, ForgeError
 from agent_eval_results import SHORT_HISTORY, Reason
 from agent_eval_scoring.core.errors import AgentEvalError
@@ -67,7 +67,8 @@ def find_request(
     except GitError as error:
         return FetchFailed(message=f"The commit to compare with is unknown: {error.message}", hint=error.hint)
     except ForgeError as error:
-        return FetchFailed(message=f"The commit to compare with is unknown: {error.message}", hint=error.hint or None)
+        message = f"The commit to compare with is unknown: {error.message}"
+        return FetchFailed(message=message, hint=error.hint or None, outage=forge_outage(error))
     return BaselineRequest(
         repository=event.repository or "",
         base_ref=branch,

@@ -93,7 +93,8 @@ def evaluate(
         gate: The setting.
         pull_request: Whether this is a pull request's run; `auto` depends on it.
         compared: None without a usable baseline.
-        base_outage: What a service said, if there is none because it failed in the base branch's runs of today.
+        base_outage: What a service said, if there is none because it failed in the base branch's runs of today; or the
+            forge, which could not be asked for its results.
         rules: Reasons to fail whatever the cases did, see `rule_changes`.
 
     Returns:
@@ -184,11 +185,9 @@ def _undecided(cases: Sequence[results.CaseReport], blocks: set[str], base_outag
     if not open_cases:
         return verdict
     value: results.VerdictValue = "failed" if verdict.value == "failed" else "inconclusive"
-    return replace(
-        verdict,
-        value=value,
-        reasons=(*verdict.reasons, *_reason(OUTAGE, open_cases, phrase="base-not-run-today", because=base_outage)),
-    )
+    phrase = "base-not-fetched" if base_outage.code == results.UNREACHABLE else "base-not-run-today"
+    reasons = _reason(OUTAGE, open_cases, phrase=phrase, because=base_outage)
+    return replace(verdict, value=value, reasons=(*verdict.reasons, *reasons))
 
 
 _HELD_AGAINST = ("agent-error", "not-comparable", "metric-not-comparable", "replayed-failed")

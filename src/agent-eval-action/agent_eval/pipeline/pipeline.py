@@ -371,7 +371,8 @@ async def _judged(
         await asyncio.gather(finding, return_exceptions=True)
     report.rule_changes = rules.report(report.cases)
     changed_rules = rules.reasons(report.cases)
-    base_outage = baseline.outage if isinstance(baseline, FetchFailed) else None
+    missing = baseline or ci.no_baseline
+    base_outage = missing.outage if isinstance(missing, FetchFailed) else None
     verdict = decide_on(report, checkout, compared, changed_rules, repeatable=repeatable, base_outage=base_outage)
     if stopped and ci.baseline_request is not None and not verdict.is_inconclusive:
         verdict = unfinished(verdict, Reason.of(NOT_COMPARED, records=ci.activity.kind == "record"))

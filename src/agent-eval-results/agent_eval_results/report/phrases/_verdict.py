@@ -125,6 +125,11 @@ def base_not_run_today(cases: Sequence[str], because: str) -> str:
     return about(cases, f"failed, and the runs of the base branch to compare with have no result: {why}")
 
 
+def base_not_fetched(cases: Sequence[str], because: str, base: str) -> str:
+    why = because.removesuffix(".")
+    return about(cases, f"failed, and the results of {base} to compare with could not be fetched: {why}")
+
+
 def failed_rarely_again(cases: Sequence[str], base: str) -> str:
     return about(cases, f"that can't be compared with {base} failed at first, and rarely when run again")
 
