@@ -334,6 +334,8 @@ def test_find_earlier__a_job_of_another_name_or_a_first_one_is_no_retry(fake: Fa
         artifacts_file={"filename": "artifacts.zip", "size": len(zipped)},
     )
     fake.zips[before["id"]] = zipped
+    deleted = fake.pipeline("e" * 40, "refs/merge-requests/7/head", "merge_request_event")
+    fake.job(deleted, artifacts_file={"filename": "artifacts.zip", "size": 9})
     pipeline = fake.pipeline("a" * 40, "refs/merge-requests/7/head", "merge_request_event")
     request = BaselineRequest(repository=fake.path, base_ref="main", commit="b" * 40, how="", is_pull_request=True)
     merge_request = PullRequest(

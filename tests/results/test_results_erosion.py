@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
+from pydantic import ValidationError
 
 from agent_eval_results import HistoryReport, TrendRow
 from agent_eval_results.data.trend import Erosion, drift
@@ -20,6 +21,12 @@ def row(day: int, passed: int, **facts: object) -> TrendRow:
         | {"failed": CASES - passed, "suite": "s"}
         | facts
     )
+
+
+@pytest.mark.parametrize("facts", [{"cases": 10**400}, {"failed": -5}, {"unknown": -1}])
+def test_trend_row__impossible_counts_are_no_row(facts: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        row(1, 30, **facts)
 
 
 def erosion(rows: Sequence[TrendRow]) -> Erosion | None:

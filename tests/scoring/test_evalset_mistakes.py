@@ -134,7 +134,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
         "Write the name that the agent declares: it has no spaces and no parentheses.",
     ),
     "a call beside the content of an event": (
-        of_turn({"invocation_events": [{"author": "a", "function_call": {"name": "get", "args": {}}}]}),
+        of_turn({"invocation_events": [{"author": "a", "function_call": {"name": "get", "args": {}}, "text": None}]}),
         "[misspelt-key] `function_call` of an event is not read, so nothing is expected.",
         'Write "content": {"parts": [{"function_call": ...}]}.',
     ),

@@ -873,7 +873,10 @@ def test_load_suite__a_pattern_of_exclude_that_matches_nothing(tmp_path: Path) -
         problems = load_suite(tmp_path, exclude=exclude, **options).problems
         return [(each.message, each.hint) for each in problems if each.code == "exclude-unused"]
 
+    write(tmp_path / ".gitignore", "drafts/\n")
+    write(tmp_path / "evals/drafts/d.test.json", ONE)
     assert unused("evals/slow/", "/evals/old/", "evals/*s.json", "node_modules/", "#a/b", "!evals/c", "") == []
+    assert unused(".venv/**", "node_modules/*/", "evals/drafts/**") == [], "no misspelt names"
     assert unused("evals/slwo/", "evals/new/x/**", "c.test.json") == [
         ("The pattern `evals/slwo/` of `exclude` matches no eval file and no config.", "Did you mean `evals/slow`?"),
         ("The pattern `evals/new/x/**` of `exclude` matches no eval file and no config.", "Correct it, or remove it."),

@@ -27,6 +27,7 @@ import year
 from docs_pages import ROOT, blocks, codes, page, rows, section
 from golden_files import check_part
 from markdown_pages import rendered
+from ruamel.yaml import YAML
 
 import agent_eval
 from agent_eval.cli import _parser
@@ -236,6 +237,24 @@ def test_workflow__is_valid_safe_and_never_skipped_where_it_is_a_required_check(
         )  # They only publish.
         conditions = re.findall(r"^    if: (\S.*?)(?: #.*)?$", required, re.MULTILINE)
         assert set(conditions) <= {"${{ !cancelled() }}"}, page
+
+
+def test_docs__have_workflows_with_inputs_and_outputs_of_the_action() -> None:
+    action = YAML(typ="safe").load(ROOT / "action.yml")
+    steps = [step for _, text in BLOCKS for step in steps_of(YAML(typ="safe").load(text))]
+    ours = [step for step in steps if str(step.get("uses", "")).startswith("org/agent-eval-action")]
+    assert len(ours) >= 12
+    assert {name for step in ours for name in step.get("with", {})} <= action["inputs"].keys()
+    asked = {name for _, text in BLOCKS for name in re.findall(r"steps\.gate\.outputs\.([\w-]+)", text)}
+    assert asked <= action["outputs"].keys()
+
+
+def steps_of(part: Any) -> Iterator[dict[str, Any]]:
+    """The steps of a workflow or of a piece of one."""
+    if isinstance(part, dict) and "uses" in part:
+        yield part
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from steps_of(inner)
 
 
 def test_docs__have_workflows_whose_checkouts_store_no_token_and_have_one_version() -> None:

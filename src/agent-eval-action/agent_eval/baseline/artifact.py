@@ -470,9 +470,13 @@ def _report(forge: Forge, artifact: Artifact) -> RunReport | None:
     """Returns the results in an artifact; None if they are missing or unreadable."""
     if artifact.size_in_bytes > _LIMITS.archive_bytes:
         return None
-    data = forge.download_artifact(artifact.id, max_bytes=_LIMITS.archive_bytes)
     try:
+        data = forge.download_artifact(artifact.id, max_bytes=_LIMITS.archive_bytes)
         report = read_report(archive.read_results(data, _LIMITS), "The artifact of an earlier run")
     except archive.UnsafeArchive:
+        return None
+    except ForgeError as error:
+        if error.kind != "not-found":  # Deleted since it was listed: the others count.
+            raise
         return None
     return report if isinstance(report, RunReport) else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, FiniteFloat, model_validator
 
@@ -74,19 +74,23 @@ class CaseHistory(WireModel):
         return None if not outcomes or UNKNOWN in outcomes else outcomes == {PASSED}
 
 
+Count = Annotated[int, Field(ge=0, le=10_000_000)]
+"""Of cases, in a file that may be damaged or forged."""
+
+
 class TrendRow(HistoryRecord):
     """The totals of one run of the base branch, as they were reported; they are never rescored."""
 
     scoring_version: int
-    cases: int
-    passed: int = 0
-    failed: int = 0
+    cases: Count
+    passed: Count = 0
+    failed: Count = 0
     """Cases whose scores were too low, without those of `broke`."""
-    broke: int = 0
+    broke: Count = 0
     """Cases that did not pass and in which the agent failed."""
-    quarantined: int = 0
+    quarantined: Count = 0
     """Quarantined cases that did not pass: no part of the pass rate, as in `totals`."""
-    unknown: int = 0
+    unknown: Count = 0
     """Cases that were not run, or not evaluated by all criteria."""
     means: dict[str, FiniteFloat] = Field(default_factory=dict)
     """Mean score of each gating metric over the cases that have one."""

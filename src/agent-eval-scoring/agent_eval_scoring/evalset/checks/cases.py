@@ -87,7 +87,7 @@ def _calls_beside_content(file: EvalFile, case: EvalCase, path: JsonPath) -> Ite
             at = (*path, "conversation", number, "intermediate_data", "invocation_events", index)
             written = file.value_at(at) if event.content is None else {}
             for key in ("function_call", "functionCall", "function_response", "functionResponse", "parts", "text"):
-                if isinstance(written, dict) and key in written:
+                if isinstance(written, dict) and written.get(key) is not None:
                     inside = f'"parts": [{{"{key}": ...}}]' if key != "parts" else '"parts": [...]'
                     message = f"`{key}` of an event is not read, so nothing is expected."
                     yield file.warning("misspelt-key", message, (*at, key), f'Write "content": {{{inside}}}.')

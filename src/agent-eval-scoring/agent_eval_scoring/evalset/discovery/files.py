@@ -434,8 +434,11 @@ class _Search:
         names = {(name_of(path, self.root), False) for path in self.other_json} | self._asked
         folders = dict.fromkeys(parent.as_posix() for name, _ in sorted(names) for parent in PurePath(name).parents)
         for line in lines:
+            place = re.sub(r"(/[*]+)*/?$", "", line).strip("/")
             # A bare name, such as `node_modules/`, may well come into being later, and `!` takes back another line.
-            if line.startswith(("!", "#")) or not ("/" in line.strip("/") or line.endswith(".json")):
+            if line.startswith(("!", "#")) or not ("/" in place or line.endswith(".json")):
+                continue
+            if (self.root / place).exists():  # Git may ignore it.
                 continue
             patterns = PathPatterns([line])
             if not any(patterns.match(name, folder=folder) for name, folder in names):
