@@ -31,8 +31,8 @@ from runner_doubles import EchoAgent, planned
 
 from agent_eval.baseline import Found, to_report
 from agent_eval.baseline.archive import StoredRecordings
-from agent_eval.baseline.lookup import Provenance
-from agent_eval.baseline.rerun import BaseWorktree
+from agent_eval.baseline.lookup import BaselineRequest, FetchFailed, Provenance
+from agent_eval.baseline.rerun import BaseWorktree, RerunSource
 from agent_eval.gate import regression
 from agent_eval.gate.history import extend
 from agent_eval.gate.stats.decision import Budget, Rules
@@ -348,6 +348,24 @@ async def test_run_base__without_a_temporary_directory_it_is_a_notice(
     assert decision.outcome == "failed"
     [notice] = made.confirmation.notices
     assert notice.startswith("The base branch could not be run to confirm a regression: [Errno 2] No such file")
+
+
+@pytest.mark.parametrize(("owner", "code"), [(Owner.PROVIDER, "agent-environment"), (Owner.AGENT, None)])
+async def test_report__an_outage_while_its_environment_is_made_is_one(
+    tmp_path: Path, owner: Owner, code: str | None
+) -> None:
+    base = EchoAgent(refuses=AgentFailure("PyPI is down", kind=FailureKind.ENVIRONMENT, owner=owner))
+    async with sides(tmp_path, stored=1, base=base) as made:
+
+        @contextlib.asynccontextmanager
+        async def checkout(*_: object, **__: object) -> AsyncIterator[BaseWorktree]:
+            yield BaseWorktree(root=tmp_path, top=tmp_path, head_top=tmp_path, commit="0" * 40)
+
+        git = new_repo(tmp_path / "repo").opened()
+        source = RerunSource(git=git, run=lambda _: made.base_checkout.report(1), checkout=checkout)
+        request = BaselineRequest(repository="", base_ref="main", commit="0" * 40, how="", is_pull_request=True)
+        answer = await source.find(request)
+    assert isinstance(answer, FetchFailed) and (answer.outage and answer.outage.code) == code
 
 
 async def test_make__an_exception_of_one_side_ends_the_other(tmp_path: Path) -> None:
