@@ -261,6 +261,9 @@ def test_an_outage_of_github__does_not_fail_what_may_fail_on_the_base_as_well(la
     assert "run the failed job again" in ours(lab)[0]
     limited.times = 0
     assert lab.again().report.verdict == "passed"
+    limited.times = 1_000
+    notices = lab.base_run(upload=False).report.notices
+    assert any(notice.startswith("The history of earlier runs could not be read") for notice in notices)
 
 
 def test_pull_request__ignoring_an_eval_file_does_not_hide_it(lab: Lab) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import Baseline, Found, GitError, sentence, to_report
+from agent_eval.baseline import Baseline, FetchFailed, Found, GitError, describe, sentence, to_report
 from agent_eval.baseline.lookup import BaselineRequest, Resolver, checked, resolve
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource
 from agent_eval.pipeline._attempts import Earlier, find_earlier
@@ -438,10 +438,13 @@ async def compare_with_base(
     from agent_eval.gate.history import excerpt, extend, within
     from agent_eval.gate.regression import comparable_cases, with_replayed
     from agent_eval_results.outcome import Lookups
+    from agent_eval_results.report.phrases import say
 
     settings, ci = checkout.settings, checkout.context.ci
     # What is recorded on the base branch is measured, not compared: the next pull requests are held to it.
     if ci.activity.kind == "record":
+        if isinstance(baseline, FetchFailed) and baseline.outage is not None:
+            report.notices.append(say("history-unread", message=describe(baseline)))
         report.history = extend(base.history if base is not None else None, report, settings.history)
         _note_drift(report, report.history)
         return None

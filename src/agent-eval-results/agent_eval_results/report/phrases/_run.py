@@ -94,6 +94,10 @@ def attempts_counted(count: int) -> str:
     )
 
 
+def history_unread(message: str) -> str:
+    return f"The history of earlier runs could not be read, so it begins again with this run: {message.rstrip('.')}"
+
+
 def attempts_unknown(message: str) -> str:
     return (
         f"Whether this job has earlier attempts can't be read: {message.rstrip('.')}. So every case runs twice more, "
