@@ -19,6 +19,7 @@ from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource
 from agent_eval.pipeline._attempts import Earlier, find_earlier
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline.ci_context import CIContext
+from agent_eval_scoring.core.limiter import together
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -232,7 +233,6 @@ class Confirmation:
 
     async def _make(self, step: Runs, base_ids: Mapping[str, str]) -> None:
         from agent_eval.gate.regression import apply_policy
-        from agent_eval.runner import together
         from agent_eval_results import merge
         from agent_eval_results.report.phrases import extra_runs
 
@@ -286,8 +286,6 @@ class Confirmation:
         )
 
     async def _run_head(self, counts: Mapping[str, int]) -> list[CaseReport]:
-        from agent_eval.runner import together
-
         first = self.report.num_runs
         plans = [
             self.plan.more(ids, count, first_run=first + done)
@@ -298,7 +296,6 @@ class Confirmation:
     async def _run_base(self, counts: Mapping[str, int], head_ids: Mapping[str, str]) -> list[CaseReport]:
         """Runs cases on the base branch; `counts` and the result use the base's case ids."""
         from agent_eval.pipeline._base_checkout import split_unstarted
-        from agent_eval.runner import together
         from agent_eval_results.report.phrases import say
 
         if not counts or self.base_checkout is None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan, PlannedCase
@@ -17,7 +17,7 @@ from agent_eval_agents.roster import Roster
 from agent_eval_results import Recording, RunError
 from agent_eval_results.data.usage import usage_of
 from agent_eval_scoring.core.invocation import Invocation
-from agent_eval_scoring.core.limiter import Limiter, Place
+from agent_eval_scoring.core.limiter import Limiter, Place, together
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.text import plural, short_name, shorten
 from agent_eval_scoring.criteria import CodeMetric, CustomMetric, MetricFailure, error_of, reads_state, unlabelled
@@ -28,7 +28,6 @@ from agent_eval_scoring.simulation import SimulatorFailure, Stop, user_of
 if TYPE_CHECKING:
     from agent_eval_results import CaseReport, CaseStatus, MetricReport
 
-_T = TypeVar("_T")
 _STOPPED = "stopped"
 _WAITING_PER_RUNNING = 4
 """Runs that may wait for judges or for retries of model calls, per concurrency slot."""
@@ -36,17 +35,6 @@ _MESSAGE = 2_000
 """Characters of an error's message: an exception may quote a whole document."""
 _LOG = 4_000
 """Characters of a traceback, and of the end of a log, that a report keeps."""
-
-
-async def together(*work: Coroutine[object, object, _T]) -> list[_T]:
-    """Like `asyncio.gather`, but the first exception ends the others, which would otherwise go on unobserved."""
-    tasks = [asyncio.create_task(each) for each in work]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass(frozen=True, kw_only=True)

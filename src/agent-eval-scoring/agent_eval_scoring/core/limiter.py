@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from agent_eval_scoring.core.text import plural
 
@@ -36,6 +37,18 @@ _SLOWER = 2.0
 _SMOOTHING = 0.1
 _TOLERANCE = 0.05
 """Seconds by which answers may always be slower: two answers of a few milliseconds say nothing about load."""
+_T = TypeVar("_T")
+
+
+async def together(*work: Coroutine[object, object, _T]) -> list[_T]:
+    """Like `asyncio.gather`, but the first exception ends the others, which would otherwise go on unobserved."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Place:
