@@ -327,20 +327,27 @@ def _detectable(family: stats.Family, pairs: Sequence[tuple[Sequence[float], Seq
 
 DIFFERS = 0.02
 """Significance level of the check. A false alarm costs runs and some power, never a wrong verdict."""
-_EACH_OF_SUITE = 2 * stats.CHECK_RUNS
-"""Most base runs of each case of a check that every case runs for."""
 CHECKED_CASES = 8
 """Most cases of a check of a constant error."""
 
 
-def runs_to_check(families: Sequence[stats.Family], each: int) -> dict[str, int]:
-    """Base runs that the check still needs, by case id, if it needs so many of each case that got worse."""
+def runs_to_check(families: Sequence[stats.Family], each: int, *, again: bool) -> dict[str, int]:
+    """Base runs that the check still needs, by case id.
+
+    Args:
+        families: All metrics.
+        each: So many of each case that got worse.
+        again: Whether there were earlier attempts of the same commit.
+    """
+    few = min(each, stats.CHECK_RUNS * (2 if again else 1))
     missing: dict[str, int] = {}
     for family in _findings(families):
         suite = family.suite_p is not None and family.suite_p <= family.level
         worse = family.named or (not suite and got_worse(family))
+        # What fails every time here would hardly pass twice on a base that has the fault as well.
+        always = {suspect.index for suspect in family.suspects if suspect.failures == suspect.made and not again}
         for index in worse or range(len(family.series)):
-            if count := missing_runs(family, index, each if worse else min(each, _EACH_OF_SUITE)):
+            if count := missing_runs(family, index, each if worse and index not in always else few):
                 missing[family.case_ids[index]] = max(count, missing.get(family.case_ids[index], 0))
     return missing
 
@@ -356,12 +363,12 @@ def got_worse(family: stats.Family) -> list[int]:
     return [suspect.index for suspect in family.suspects if not family.binary or suspect.e_value() > 1]
 
 
-def differs(families: Sequence[stats.Family], each: int) -> bool:
-    """Whether the base runs of today, at most so many a case, are lower than the stored ones in what got worse."""
+def differs(families: Sequence[stats.Family]) -> bool:
+    """Whether the base runs of today are lower than the stored ones in what got worse."""
     for family in _findings(families):
         # Every case with base runs, so that naming another case does not change the result; but for those that broke on
         # the base: they are compared with what it is now, and say nothing about the others' day.
-        fresh = [() if family.fails_on_base(case) else case.base_confirm[:each] for case in family.series]
+        fresh = [() if family.fails_on_base(case) else case.base_confirm[: stats.FULL_BASE] for case in family.series]
         stored = [series.base for series in family.series]
         p_value = family.suite_test(list(zip(fresh, stored, strict=True)))
         if p_value is not None and p_value <= DIFFERS:

@@ -84,15 +84,16 @@ def _compare(
     if isinstance(step, Runs) or rules.confirm_on_base != "auto" or not budget.can_run_base:
         return step
     # A regression by stored runs: before it blocks, the base has to show that today is no bad day.
-    # What differs from the stored runs for a while differs in each attempt, and all of them count: from the second one
-    # on, two runs of the base are too few to tell that from a regression.
-    most = stats.FULL_BASE if any(case.earlier for case in evidence) else stats.CHECK_RUNS
-    for each in (most, stats.CHECK_RUNS):
-        missing = runs_to_check(families, each)
+    # A case that lost half of its passes on the base passes two runs there in every fourth pull request, and this comes
+    # due only when something is about to block: ten cost little. What differs from the stored runs for a while differs
+    # in each attempt, and all of them count: from the second one on, two are too few for anything.
+    again = any(case.earlier for case in evidence)
+    for each in (stats.FULL_BASE, stats.CHECK_RUNS):
+        missing = runs_to_check(families, each, again=again)
         if missing and (budget.extra_runs is None or budget.extra_runs >= sum(missing.values())):
             return Runs(head={}, base=missing, why="base-stored")
     # Without the runs for that check the stored ones decide, as they would with `never`.
-    if missing or not differs(families, most):
+    if missing or not differs(families):
         return step
     families = _families(evidence, rules, budget, today_only=True)
     step = _step(evidence, families, budget, constant, rules.alpha)
