@@ -489,9 +489,9 @@ def test_sequential__a_case_that_halved_on_the_base_seldom_blocks_others() -> No
         all_series = {f"ok{each}": Series(head_screen=(1.0,), base=(1.0,) * 20, base_days=DAYS) for each in range(9)}
         base = (*(1.0,) * 19, float(rng.random() < 0.5))
         all_series["halved"] = Series(head_screen=(0.0,), base=base, base_days=DAYS)
-        decision = settled(
-            all_series,
-            lambda name, count, rng=rng: tuple(float(name != "halved" or rng.random() < 0.5) for _ in range(count)),
-        )
-        blocked += decision.outcome == "failed"
+
+        def draw(name: str, count: int, rng: random.Random = rng) -> tuple[float, ...]:
+            return tuple(float(name != "halved" or rng.random() < 0.5) for _ in range(count))
+
+        blocked += settled(all_series, draw).outcome == "failed"
     assert blocked <= 25, "with two runs of the base branch today it was every second one"
