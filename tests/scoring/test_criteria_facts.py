@@ -400,12 +400,44 @@ RIGHT = [
 ]
 
 
-@pytest.mark.parametrize(("reference", "answer"), WRONG)
+CONTRARY = [
+    ("The line in Ulm is shut down.", "The line in Ulm is running again."),
+    ("Your balance fell this week.", "This week your balance rose."),
+    ("Der Wasserstand ist gestiegen.", "Der Wasserstand ist gesunken."),
+    ("3月9日水库水位回升，没有泄洪计划。", "3月9日水库水位下降，没有泄洪计划。"),
+    ("対応中のチケットです。", "チケットは解決済みです。"),
+    ("주문이 3월 8일에 발송되었습니다.", "주문이 3월 8일에 취소되었습니다."),
+    ("ارتفع السعر وفاز الفريق.", "انخفض السعر وفاز الفريق."),
+    ("The fee is 5 EUR per month.", "The fee is 5 EUR per year."),
+    ("Your plan is paused, and its price went up.", "Your plan is active, and its price went up."),
+    ("The disk is full, so Omar will upgrade it.", "The disk is full, so Omar will downgrade it."),
+    ("Take 2 tablets before meals.", "Take 2 tablets after meals."),
+    ("Take the red line to the airport.", "Take the blue line to the airport."),
+    ("现在 8 点以上", "现在 8 点以下"),
+    ("No buses run. The ticket TGV stays valid.", "No buses run. The ticket TGV stays no longer valid."),
+    ("打印机离线，维修期间请勿断电。", "打印机离线，维修期间请断电。"),
+    ("周三上午到场维修。", "周五上午到场维修。"),
+]
+COMPATIBLE = [
+    ("The ticket is open.", "The ticket is open. Closed tickets are archived."),
+    ("Prices rose.", "Prices went up."),
+    ("The shop is open today.", "It is open today. If the shop is closed, ring the bell."),
+    ("It is 40 EUR cheaper than last week.", "Last week it was 40 EUR dearer."),
+    ("Es ist billiger als letzte Woche, 40 €.", "Letzte Woche war es teurer, 40 €."),
+    ("Trains between Lyon and Ulm aren't running.", "Because of a strike, no trains run between Lyon and Ulm."),
+    ("The order was shipped.", "The order is on its way. It can be cancelled until noon."),
+    ("The door on the left is open.", "The door on the left is not closed."),
+    ("Log in, then click.", "After you log in, click."),
+    ("일주일 동안 열려 있습니다.", "열려 있습니다, 일주일 동안."),
+]
+
+
+@pytest.mark.parametrize(("reference", "answer"), [*WRONG, *CONTRARY])
 def test_facts__a_wrong_one_never_passes(reference: str, answer: str) -> None:
     assert compare(reference, answer, **ALL).missing
 
 
-@pytest.mark.parametrize(("reference", "answer"), RIGHT)
+@pytest.mark.parametrize(("reference", "answer"), [*RIGHT, *COMPATIBLE])
 def test_facts__a_right_one_never_fails(reference: str, answer: str) -> None:
     assert not compare(reference, answer, **ALL).missing
 
@@ -421,6 +453,8 @@ def test_facts__the_time_of_denials_is_bounded() -> None:
     start = time.process_time()
     compare("The shop is not open. " * 200, "the shop, " * 10_000, **ALL)
     compare("On the 3rd floor.", "Ab3dEfGh" * 10_000, **ALL)
+    for text in ("open, closed, ", "rose fell ", "is not open; ", "上升下降，", "لا ارتفع ولا انخفض "):
+        compare(text * 2_000, text * 1_999, **ALL)
     assert time.process_time() - start < 8 * patience()
 
 

@@ -95,7 +95,7 @@ def written(text: str) -> Iterator[Fact]:
             and not pattern("counted").match(text, match.end())
         ):
             continue
-        days = [match[0][:-1]] if match[0].endswith("일") else []  # 삼십일: 31, or 30 days.
+        days = [match[0][:-1]] if match[0].endswith("일") and len(match[0]) > 1 else []  # 삼십일: 31, or 30 days.
         yield number(text, *match.span(), {_decimal(spelled) for spelled in [match[0], *days]})
 
 

@@ -335,7 +335,7 @@ class Denials:
         # A point of a list may say after a comma what it denies: "Deposit: 200 EUR, not refundable".
         points = [sentence for sentence in self._sentences if pattern("point").search(sentence)]
         self._places = [(each, True) for each in islice(parts, _MOST_CLAUSES)] + [(each, False) for each in points]
-        self._subjects = [_subjects(each) for each, _ in self._places]
+        self._subjects = [subjects(each) for each, _ in self._places]
 
     def denies(self, sentence: str) -> bool:
         """Whether the answer denies where it speaks of what a sentence denies; anywhere, if it speaks of it nowhere.
@@ -345,8 +345,8 @@ class Denials:
         """
         at = _nearest(words(sentence), self._split)
         about = _about(sentence)
-        subjects = _subjects(about)
-        shared = [len(subjects & each) for each in self._subjects]
+        own = subjects(about)
+        shared = [len(own & each) for each in self._subjects]
         most = max(shared, default=0)
         alike = (place for place, count in zip(self._places, shared, strict=True) if count == most)
         best = list(islice(alike, _MOST_ALIKE)) if most else [(self._answer, True)]
@@ -399,7 +399,7 @@ def _about(sentence: str) -> str:
     )
 
 
-def _subjects(text: str) -> set[str]:
+def subjects(text: str) -> set[str]:
     """What a clause speaks of: the stems of its words, pairs of characters in scripts without spaces."""
     found = set[str]()
     previous = ""

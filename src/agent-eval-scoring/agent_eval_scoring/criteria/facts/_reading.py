@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, zip_longest
 
+from agent_eval_scoring.criteria.facts._contrary import contradicted
 from agent_eval_scoring.criteria.facts._dates import dates, times
 from agent_eval_scoring.criteria.facts._fact import NUMBERS, Fact
 from agent_eval_scoring.criteria.facts._implied import implied
@@ -108,6 +109,9 @@ def compare(
         others = set[str]() if is_there else _otherwise(fact, index, said, (reference, answer), states=states)
         known_values |= others
         (found if is_there or others else missing).append(fact)
+    if states:
+        known_places = {place for fact in missing for place in range(fact.start, fact.end)}
+        missing += [fact for fact in contradicted(reference, answer) if fact.start not in known_places]
     if negation:
         for fact, is_alike in _denials(reference, answer):
             (found if is_alike else missing).append(fact)
