@@ -416,6 +416,11 @@ CONTRARY = [
     ("现在 8 点以上", "现在 8 点以下"),
     ("No buses run. The ticket TGV stays valid.", "No buses run. The ticket TGV stays no longer valid."),
     ("打印机离线，维修期间请勿断电。", "打印机离线，维修期间请断电。"),
+    ("a coating of 60 microns", "a coating of 60 millimetres"),
+    ("It needs 4 liters.", "It needs 4 gallons."),
+    ("وزنها 850 كيلوغرامًا", "وزنها 850 طنًّا"),
+    ("目薬を2滴さします。", "目薬を2mLさします。"),
+    ("Wir haben 3 Nächte gebucht.", "Wir haben 3 Tage gebucht."),
     ("周三上午到场维修。", "周五上午到场维修。"),
 ]
 COMPATIBLE = [
@@ -427,6 +432,11 @@ COMPATIBLE = [
     ("Trains between Lyon and Ulm aren't running.", "Because of a strike, no trains run between Lyon and Ulm."),
     ("The order was shipped.", "The order is on its way. It can be cancelled until noon."),
     ("The door on the left is open.", "The door on the left is not closed."),
+    ("zwölf Monate", "ein Jahr, also zwölf Monate"),
+    ("The door is closed.", "The door is the blue one; it is shut."),
+    ("血糖降到5.8 mmol/L。", "血糖降到5.8毫摩尔/升。"),
+    ("工程师刘洋周三10点到。", "刘洋工程师周三10点到。"),
+    ("The rate won't change.", "The rate is unchanging."),
     ("Log in, then click.", "After you log in, click."),
     ("일주일 동안 열려 있습니다.", "열려 있습니다, 일주일 동안."),
 ]

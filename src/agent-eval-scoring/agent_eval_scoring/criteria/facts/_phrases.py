@@ -80,7 +80,8 @@ def _capitalised(text: str, match: re.Match[str], german: bool) -> Iterator[Fact
             before = "in "
         if is_noun or fold(before).rpartition(" ")[0].rpartition(" ")[2] not in folded("names", "german_before"):
             return
-    if not (name.isupper() and pattern("label").match(text, words[-1].end())):
+    is_unit = len(name) == 1 and text[words[0].start() - 1 : words[0].start()] == "/"  # mmol/L
+    if not is_unit and not (name.isupper() and pattern("label").match(text, words[-1].end())):
         yield Fact.within("name", text, (words[0].start(), words[-1].end()), {fold(name)})
 
 

@@ -109,12 +109,17 @@ def compare(
         others = set[str]() if is_there else _otherwise(fact, index, said, (reference, answer), states=states)
         known_values |= others
         (found if is_there or others else missing).append(fact)
-    if states:
-        known_places = {place for fact in missing for place in range(fact.start, fact.end)}
-        missing += [fact for fact in contradicted(reference, answer) if fact.start not in known_places]
     if negation:
         for fact, is_alike in _denials(reference, answer):
             (found if is_alike else missing).append(fact)
+    contrary = [*contradicted(reference, answer)] if states or negation else []
+    for fact in contrary:
+        is_told = any(
+            each.start <= fact.start < each.end and (each.kind == "negation") == (fact.kind == "negation")
+            for each in missing
+        )
+        if (negation if fact.kind == "negation" else states) and not is_told:
+            missing.append(fact)
     in_parts = index.in_other_parts(known)
     numbers = [fact for fact in _distinct(index.facts) if fact.kind in NUMBERS and not known.has(fact)]
     numbers = [fact for fact in numbers if _key(fact) not in in_parts]

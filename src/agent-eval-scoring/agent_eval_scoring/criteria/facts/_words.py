@@ -152,11 +152,14 @@ def unit_pattern() -> re.Pattern[str]:
     for name in sorted(units(), key=len, reverse=True):
         is_word = name[-1].isalpha() and name[-1] < "\u2e80"
         (signs if not is_word else long if len(name) >= 4 else short).append(re.escape(name))
-    words = f"(?:(?i:{'|'.join(long)})|{'|'.join(short)})(?:ًا|اً)?(?!{table('patterns')['letter']}|[²³0-9])"
+    ending = "[\u064b-\u0652]*ا?[\u064b-\u0652]*"  # of an Arabic accusative
+    words = f"(?:(?i:{'|'.join(long)})|{'|'.join(short)}){ending}(?!{table('patterns')['letter']}|[²³0-9])"
     return re.compile(f"[ -]?(?:{words}|{'|'.join(signs)})")
 
 
 def unit_of(text: str) -> frozenset[str]:
     """The units that a match of `unit_pattern` stands for."""
-    name = text.lstrip(" -").removesuffix("ًا").removesuffix("اً")
-    return units().get(name) or units().get(name.casefold(), frozenset())
+    name = text.lstrip(" -")
+    bare = re.sub("[\u064b-\u0652]*ا?[\u064b-\u0652]*$", "", name)
+    found = (units().get(each) for each in (name, bare, bare.casefold()))
+    return next(filter(None, found), frozenset())
