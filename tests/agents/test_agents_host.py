@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import compileall
 import importlib
+import io
 import itertools
 import json
 import os
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -249,6 +251,21 @@ def answer(code: str) -> str:
         ).stdout.strip()
     finally:
         os.close(archive)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_archive__has_current_bytecode_where_that_can_be_written(
+    program: Path, monkeypatch: pytest.MonkeyPatch, writes: bool
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", not writes)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    for text in ("WORD = 1\n", "WORD = 22\n"):
+        (program / "values.py").write_text(text, encoding="utf-8")
+        for old in program.rglob("values.*.pyc"):
+            os.utime(old, (1, 1))
+        archive = zipfile.ZipFile(io.BytesIO(_program._archive()))
+        assert ("values.pyc" in archive.namelist()) is writes
+        assert not writes or archive.read("values.pyc")[12:16] == len(text).to_bytes(4, "little")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only on Linux can another user open it")

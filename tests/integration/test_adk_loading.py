@@ -77,6 +77,45 @@ async def test_loading__an_edit_that_keeps_size_and_second_is_tested(tmp_path: P
     assert not (tmp_path / "words" / "__pycache__").exists()
 
 
+_TRIES_A2A = """
+import pathlib, sys, traceback
+from google.adk.agents import BaseAgent
+from google.adk.events import Event
+from google.genai import types
+
+
+def tried():
+    try:
+        import google.adk.agents.remote_a2a_agent
+    except ImportError as error:
+        return type(error).__name__, error.name, str(error), traceback.extract_tb(error.__traceback__)[-1].name
+
+
+at_load = tried()
+
+
+class Tries(BaseAgent):
+    async def _run_async_impl(self, context):
+        said = [at_load[:3] == tried()[:3], tried()[3]]
+        place = pathlib.Path(__file__).parent / "later"
+        (place / "a2a").mkdir(parents=True)
+        sys.path.append(str(place))
+        said.append(tried()[2].startswith("No module named 'a2a."))
+        yield Event(author=self.name, content=types.Content(role="model", parts=[types.Part(text=str(said))]))
+
+
+root_agent = Tries(name="tries")
+"""
+
+
+@pytest.mark.parametrize("version", MATRIX)
+async def test_loading__what_needs_a2a_fails_at_once_in_a_turn_and_as_in_adk(tmp_path: Path, version: str) -> None:
+    (tmp_path / "tries").mkdir()
+    (tmp_path / "tries" / "agent.py").write_text(_TRIES_A2A, encoding="utf-8")
+    async with running("tries", tmp_path / "logs", root=tmp_path, python=adk_python(version)) as agent:
+        assert await heard(agent, "?") == "[True, 'find_spec', True]"
+
+
 @pytest.mark.parametrize("version", MATRIX)
 async def test_loading__an_app_its_plugins_its_state_and_its_names(tmp_path: Path, version: str) -> None:
     environment = {"HOME_ALREADY_SET": "by the job"}

@@ -32,6 +32,7 @@ _ID = re.compile(rb'"id"\s*:\s*("[^"]{,200}"|-?\d+)')
 _WINDOW = 4_096
 """Bytes of an answer in which an error and the number of its request are near each other."""
 _LONGEST_MESSAGE = 1_000_000
+_CLIENTS = ("httpx", "httpx2", "aiohttp", "requests")
 _wrapped: set[str] = set()
 
 
@@ -118,7 +119,7 @@ def watch() -> None:
         _wrap(http.client.HTTPConnection, "getresponse", _of_connection)
         _wrap(concurrent.futures.ThreadPoolExecutor, "submit", _submitting)
         _wrap(threading.Thread, "start", _starting)
-    for name in {"httpx", "httpx2", "aiohttp", "requests"}.intersection(sys.modules).difference(_wrapped):
+    for name in [name for name in _CLIENTS if name in sys.modules and name not in _wrapped]:
         module = sys.modules[name]
         with contextlib.suppress(AttributeError):  # It is being imported, or is another package of that name.
             if name == "aiohttp":

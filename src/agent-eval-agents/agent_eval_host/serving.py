@@ -24,7 +24,7 @@ from agent_eval_host.custom_metrics import METRIC_MODULES, CustomMetrics, takes_
 from agent_eval_host.described import describe
 from agent_eval_host.errors import UnusableEnvironment, error_data
 from agent_eval_host.frames import where_it_hangs
-from agent_eval_host.loading import load_agent, root_of, with_root
+from agent_eval_host.loading import WithoutA2a, load_agent, root_of, with_root
 from agent_eval_host.model_answers import ModelAnswers
 from agent_eval_host.model_calls import ModelWatch
 from agent_eval_host.past import seed
@@ -128,6 +128,7 @@ class Host:
         self._metrics: CustomMetrics | CodeMetrics | None = None
         self._models = ModelWatch(channel)
         self._tools = ToolWatch(channel)
+        self._plugin: Any = None
         self._latest: Any = None
         self._runners: dict[str, tuple[Any, str, str]] = {}
         self._turns: dict[int, tuple[asyncio.Task[None], Turn]] = {}
@@ -256,6 +257,7 @@ class Host:
                     self._tools.loaded()
                 mcp_outages.watch()
                 lite_llm.prepare(root_of(app))
+                sys.meta_path.insert(0, WithoutA2a())
         except UnusableEnvironment as error:
             data = error_data(error.__cause__) if error.__cause__ is not None else {}
             self._channel.refuse(number, "agent-environment", str(error), data)
@@ -372,7 +374,8 @@ class Host:
         from google.adk.runners import Runner
         from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-        name, user_id, plugin = params["app_name"], params["user_id"], make_plugin(self._models)
+        name, user_id = params["app_name"], params["user_id"]
+        plugin = self._plugin = self._plugin or make_plugin(self._models)
         if isinstance(self._app, App):
             app = self._app.model_copy(update={"name": name, "plugins": [*self._app.plugins, plugin]})
         else:  # not validated, as in ADK: the app name of an eval case is arbitrary

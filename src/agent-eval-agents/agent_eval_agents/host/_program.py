@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Literal
@@ -87,6 +88,8 @@ def _archive() -> bytes:
         for path in PROGRAM.glob("*.py"):
             archive.write(path, path.name)
             compiled = Path(cache_from_source(str(path)))
+            if not compiled.is_file() or compiled.stat().st_mtime < path.stat().st_mtime:
+                SourceFileLoader(path.stem, str(path)).get_code(path.stem)  # Writes it if that is possible.
             if compiled.is_file():  # Python ignores it if it is of another version, or older than the source.
                 archive.write(compiled, f"{path.stem}.pyc")
     return content.getvalue()
