@@ -353,7 +353,7 @@ def test_find_earlier__a_job_of_another_name_or_a_first_one_is_no_retry(fake: Fa
         facts = {"run_id": pipeline["id"], "run_attempt": job["id"], "workflow": ".gitlab-ci.yml"}
         origin = Origin(repository=fake.path, commit="a" * 40, event="pull_request", pull_request=7, **facts)
         forge = client(fake, Clock())
-        ci = replace(LOCAL, origin=origin, activity=about, forge=forge, baseline_request=request)
+        ci = replace(LOCAL, make_origin=lambda: origin, activity=about, forge=forge, baseline_request=request)
         return find_earlier(ci, lambda _: None)
 
     fake.job(pipeline, "lint")

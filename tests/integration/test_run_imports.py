@@ -33,17 +33,28 @@ def test_run__imports_nothing_before_the_agent_starts_that_can_wait() -> None:
 
 EARLY = """
 import importlib.util
+import os
 import sys
-import agent_eval.commands.run, agent_eval.pipeline.early, agent_eval_agents.venv
-later = (".pipeline.pipeline", ".pipeline._files", ".pipeline._tapes", ".runner", ".github.client", "_agents.registry",
-         "_agents.a2a", "_agents.traces", "_scoring.criteria", "_scoring.evalset.loading")
-print([name for name in later if f"agent_eval{name}" in sys.modules])
-print([name for name in later if importlib.util.find_spec(f"agent_eval{name}") is None])
+
+later = ("pydantic", "agent_eval.pipeline.pipeline", "agent_eval.runner", "agent_eval.github.client",
+         "agent_eval_agents.protocol", "agent_eval_agents.registry", "agent_eval_agents.venv.environment",
+         "agent_eval_results.data.origin", "agent_eval_scoring.core.recording", "agent_eval_scoring.evalset.models")
+
+def begun(event, arguments):
+    if event == "subprocess.Popen" and "parent" in arguments[1]:
+        print([name for name in later if name in sys.modules], flush=True)
+        print([name for name in later if importlib.util.find_spec(name) is None], flush=True)
+        os._exit(0)
+
+sys.addaudithook(begun)
+from agent_eval.__main__ import run
+run()
 """
 
 
-def test_run__imports_even_less_before_its_agents_interpreter_starts() -> None:
-    assert output(EARLY) == ["[]", "[]"]
+def test_run__imports_even_less_before_its_agents_interpreter_starts(tmp_path: Path) -> None:
+    done = program(sys.executable, "-c", EARLY, "run", "--agent-python", sys.executable, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["[]", "[]"]
 
 
 def test_run__never_imports_the_workbench(tmp_path: Path) -> None:

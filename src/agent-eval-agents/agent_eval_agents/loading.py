@@ -8,8 +8,6 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from agent_eval_agents.protocol import LateLoad
-
 _Loaded = TypeVar("_Loaded")
 _MOST = max(os.cpu_count() or 1, 2)
 RUNS_OF_A_PROCESS = 60
@@ -41,6 +39,8 @@ class LoadQueue:
         Raises:
             AgentFailure: It failed for another reason, or again.
         """
+        from agent_eval_agents.protocol import LateLoad  # A parent of hosts starts without it.
+
         with contextlib.suppress(LateLoad):
             async with self._places:
                 return await start()

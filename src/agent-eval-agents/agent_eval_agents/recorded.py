@@ -22,11 +22,11 @@ from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner, Session
 from agent_eval_agents.traces import Place, UnusableConversation
 from agent_eval_scoring.core.content import Content, text_of
 from agent_eval_scoring.core.errors import AgentEvalError
-from agent_eval_scoring.core.files import MAX_RESULTS, read_lines, read_regular
+from agent_eval_scoring.core.files import MAX_RESULTS, RECORDINGS, read_lines, read_regular
 from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import Problem, Severity, docs_page, errors_of
-from agent_eval_scoring.core.recording import RECORDINGS, Recording, RunError
+from agent_eval_scoring.core.recording import Recording, RunError
 from agent_eval_scoring.core.selectors import nearby_file
 from agent_eval_scoring.core.text import first_line, listed, plural, shorten
 from agent_eval_scoring.evalset.models import EvalCase, LoadedFile

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from agent_eval_results import OTHER_SCORING, UNREACHABLE, Reason
 from agent_eval_scoring.core.text import harmless, listed, plural
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
         BaselineStep,
         CaseReport,
         MetricReport,
+        Reason,
         RunReport,
     )
     from agent_eval_results.data.pairing import Pairing
@@ -99,6 +99,8 @@ _WEIGHT: Sequence[BaselineStatus] = ("incompatible", "fetch-failed", "none-yet")
 
 def forge_outage(error: ForgeError) -> Reason | None:
     """What the forge said, if it could not answer; None if it answered."""
+    from agent_eval_results import UNREACHABLE, Reason
+
     is_outage = error.kind in {"unavailable", "rate-limited"}
     return Reason(code=UNREACHABLE, message=error.message) if is_outage else None
 
@@ -213,6 +215,8 @@ def incomparable(head: RunReport, base: RunReport, pairing: Pairing) -> Incompat
     Returns:
         None if at least one case is comparable.
     """
+    from agent_eval_results import OTHER_SCORING, Reason
+
     if head.scoring_version != base.scoring_version:
         return Incompatible(
             message=f"The base branch's scores are not comparable: scoring version {base.scoring_version}, "

@@ -12,7 +12,6 @@ from dataclasses import replace
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import BaselineRequest, FetchFailed, forge_outage
 from agent_eval.forge import Activity, Event, Forge, ForgeError
-from agent_eval_results import SHORT_HISTORY, Reason
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.text import harmless
 
@@ -26,6 +25,8 @@ class _Unknown(AgentEvalError):
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
+        from agent_eval_results import SHORT_HISTORY, Reason  # The agent starts without them.
+
         self.failure = FetchFailed(
             message=message, hint=hint, why=Reason(code=SHORT_HISTORY) if hint == _DEPTH else None
         )

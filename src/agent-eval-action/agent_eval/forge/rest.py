@@ -21,7 +21,8 @@ from urllib.parse import urljoin, urlsplit
 
 from pydantic import ValidationError
 
-from agent_eval.forge.protocol import ApiModel, ErrorKind, ForgeError
+from agent_eval.forge.models import ApiModel
+from agent_eval.forge.protocol import ErrorKind, ForgeError
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.net.retry import Retry
 from agent_eval_scoring.net.transfer import Answer, BearerAuth, NoAuth, Request, new_session, receive

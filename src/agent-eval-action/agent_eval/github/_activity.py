@@ -20,7 +20,6 @@ from fnmatch import fnmatchcase
 
 from agent_eval.forge import Activity, Event, Mode, PullRequest
 from agent_eval.github.events import GitHubEvent, at, branch_of, pull_request_at, sha_at, text_at
-from agent_eval_results import ACCEPT_RULES
 from agent_eval_scoring.core.problem import docs_page
 
 _DEPENDABOT = "dependabot[bot]"
@@ -211,5 +210,8 @@ def _finished_run(event: GitHubEvent) -> int | None:
 
 
 def _started_by_label(event: GitHubEvent) -> bool:
-    name = text_at(event.payload, "label", "name") or ""
-    return text_at(event.payload, "action") == "labeled" and name.casefold() == ACCEPT_RULES.casefold()
+    if text_at(event.payload, "action") != "labeled":
+        return False
+    from agent_eval_results import ACCEPT_RULES  # It brings pydantic, without which most runs start their agent.
+
+    return (text_at(event.payload, "label", "name") or "").casefold() == ACCEPT_RULES.casefold()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -21,13 +22,14 @@ from agent_eval.baseline import (
 from agent_eval.forge import TO_LINK, Activity, Event, EventError, Forge, ForgeError, Host
 from agent_eval.github import GITHUB
 from agent_eval.gitlab import GITLAB
-from agent_eval_results import JOURNAL, Origin
+from agent_eval_results import JOURNAL
 from agent_eval_scoring.core.files import MAX_SETTINGS, read_regular
 from agent_eval_scoring.core.problem import Problem
 from agent_eval_scoring.core.text import carriable, listed
 
 if TYPE_CHECKING:
     from agent_eval.settings import Settings
+    from agent_eval_results import Origin
 
 _HOSTS: tuple[Host, ...] = (GITHUB, GITLAB)
 _SMALL = 1_000_000
@@ -43,7 +45,10 @@ class CIContext:
 
     event: Event
     activity: Activity
-    origin: Origin
+    make_origin: Callable[..., Origin]
+    """See `origin`."""
+    commit: str = ""
+    """What is tested, e.g. the merge of a pull request; "" if it is unknown."""
     git: Git | GitError
     """The checkout, or why there is none."""
     forge: Forge | None
@@ -54,6 +59,11 @@ class CIContext:
     """The commit to compare with; for a recording run, the commit whose history it continues."""
     no_baseline: FetchFailed | None = None
     """Why there is nothing to compare with; None where no comparison is expected."""
+
+    @cached_property
+    def origin(self) -> Origin:
+        """What is tested, for the report. Made when it is asked for: the agent starts without the models of reports."""
+        return self.make_origin()
 
     @property
     def compares(self) -> bool:
@@ -76,7 +86,8 @@ class CIContext:
     @property
     def source_url(self) -> str | None:
         """Where the tested files can be browsed."""
-        commit = self.origin.head_commit or self.origin.commit
+        pull_request = self.activity.pull_request
+        commit = self.commit if pull_request is None else pull_request.head_sha or self.commit
         return self.event.source_url(commit) if commit else None
 
     def changes(self) -> dict[str, str] | None:
@@ -88,15 +99,16 @@ class CIContext:
         base = self.baseline_request.commit
         try:
             self.git.need(base, self.remote)
-            return self.git.changes(base, self.origin.commit)
+            return self.git.changes(base, self.commit)
         except GitError:
             return None
 
 
+_LOCAL = Activity(kind="gate", explanation="The run has no CI event.")
 LOCAL = CIContext(
     event=Event(),
-    activity=Activity(kind="gate", explanation="The run has no CI event."),
-    origin=Origin(),
+    activity=_LOCAL,
+    make_origin=lambda: _origin(Event(), _LOCAL, "", []),
     git=GitError("No checkout was looked for."),
     forge=None,
 )
@@ -144,10 +156,12 @@ def detect_ci_context(
         # The verdict is known, and the job waits for nothing else.
         forge = forge.limited(TO_LINK)
     uncommitted = _uncommitted(git, head, settings.root, settings.written_directories, event) if head else []
+    commit = head or detected.commit or ""
     ci = CIContext(
         event=event,
         activity=detected,
-        origin=_origin(event, detected, head, uncommitted),
+        commit=commit,
+        make_origin=partial(_origin, event, detected, commit, uncommitted),
         git=git,
         forge=forge,
     )
@@ -211,15 +225,16 @@ def _uncommitted(git: Git | GitError, head: str, root: Path, skip: Sequence[Path
     return [carriable(name) for name in names if not name.startswith(written)][:_MOST_NAMED]
 
 
-def _origin(event: Event, detected: Activity, head: str | None, uncommitted: list[str]) -> Origin:
+def _origin(event: Event, detected: Activity, commit: str, uncommitted: list[str], **known: str | None) -> Origin:
+    from agent_eval_results import Origin
+
     pull_request = detected.pull_request
-    commit = head or detected.commit or ""
     return Origin(
         repository=event.repository or "",
         commit=commit,
         ref=event.ref or "",
         event=event.name,
-        base_commit=detected.base_commit,
+        base_commit=known.get("base_commit", detected.base_commit),
         pull_request=None if pull_request is None else pull_request.number,
         head_commit=None if pull_request is None else pull_request.head_sha,
         workflow=event.workflow_path or "",
@@ -254,7 +269,7 @@ def _with_baseline_request(
         problems = [_error("base-ref-not-found", f"base-ref: {result.message}", result.hint)] if named else []
         return replace(ci, no_baseline=result), problems
     base = result.commit if ci.activity.kind != "record" else None
-    return replace(ci, baseline_request=result, origin=ci.origin.model_copy(update={"base_commit": base})), []
+    return replace(ci, baseline_request=result, make_origin=partial(ci.make_origin, base_commit=base)), []
 
 
 def for_artifact(ci: CIContext, name: str) -> CIContext:

@@ -15,8 +15,6 @@ from agent_eval.pipeline.ci_context import LOCAL, CIContext
 from agent_eval_agents.driver import AgentSpec, DriverContext, RemoteOptions
 from agent_eval_agents.host.parents import Parents
 from agent_eval_agents.loading import LoadQueue, processes_for
-from agent_eval_agents.messages import AgentDescribed
-from agent_eval_agents.protocol import Agent
 from agent_eval_agents.sandbox import (
     CREDENTIALS,
     Isolation,
@@ -34,6 +32,8 @@ if TYPE_CHECKING:
     from agent_eval.runner import MissingModels, Progress
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoices
+    from agent_eval_agents.messages import AgentDescribed
+    from agent_eval_agents.protocol import Agent
     from agent_eval_agents.venv import AgentInterpreter
     from agent_eval_scoring.evalset.models import LoadedFile
     from agent_eval_scoring.models import ModelSettings, ModelUse

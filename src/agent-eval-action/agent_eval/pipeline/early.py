@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from agent_eval.pipeline.context import Early, RunContext, masker_of, open_agents, prepare
 from agent_eval_agents import sandbox
-from agent_eval_agents.protocol import Agent, AgentRefused
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.core.problem import Problem, has_error
@@ -22,6 +21,7 @@ from agent_eval_scoring.core.problem import Problem, has_error
 if TYPE_CHECKING:
     from agent_eval.settings import Settings
     from agent_eval_agents.discovery import AgentChoices
+    from agent_eval_agents.protocol import Agent
 
 _END_SECONDS = 2.0
 """For the end of what was started early and not needed."""
@@ -46,22 +46,24 @@ async def starting_early(settings: Settings, context: RunContext) -> AsyncIterat
     It is what the run would start later, with the same rights, and has no code of the repository.
     """
     names = [name for name in (settings.agent, *settings.agents.values()) if name is not None]
-    is_known = settings.agent_python is not None and not settings.agent_setup
     with contextlib.ExitStack() as apart:
         early = None
-        if is_known and not any(":" in name for name in names):
-            from agent_eval_agents.venv import EnvironmentRequest, checked_interpreter, likely_start
+        if settings.agent_python and not settings.agent_setup and not any(":" in name for name in names):
+            from agent_eval_agents.venv import likely_start
 
             with contextlib.suppress(NotIsolated):  # The run reports it, if it has an agent.
                 root = settings.root.resolve()
                 isolation = apart.enter_context(open_isolation(settings, context, runs_here=True))
                 masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
-                request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
-                if (likely := likely_start(request, isolation.sandbox)) is not None:
+                if (likely := likely_start(settings.agent_python, root, isolation.sandbox)) is not None:
                     context.parents.begin(likely[0], root, likely[1], masker)
+                    await asyncio.sleep(0)  # It starts now, before the rest of this is imported.
+                from agent_eval_agents.venv import EnvironmentRequest, checked_interpreter
+
+                request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
                 probe = asyncio.create_task(checked_interpreter(request, isolation, masker))
                 early = Early(isolation=isolation, apart=apart, interpreter=probe)
-                await asyncio.sleep(0)  # Its processes start now.
+                await asyncio.sleep(0)  # And its process now.
         try:
             yield dataclasses.replace(context, early=early)
         finally:
@@ -137,6 +139,8 @@ async def open_live_agent(settings: Settings, context: RunContext, choices: Agen
         AgentUnavailable: Isolation is required and not possible, or the agent is configured wrongly.
         AgentFailure: The agent fails when it starts.
     """
+    from agent_eval_agents.protocol import AgentRefused
+
     [path] = {choice.path for choice in choices.by_file.values()}
     with contextlib.ExitStack() as stack:
         isolation = stack.enter_context(open_isolation(settings, context, runs_here=choices.runs_here))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from agent_eval_agents.adk_rest._normalise import normalised
 from agent_eval_agents.driver import AgentSpec, Driver
-from agent_eval_agents.protocol import Agent
 from agent_eval_scoring.core.problem import Problem, Severity
-from agent_eval_scoring.evalset.models import LoadedFile
+
+if TYPE_CHECKING:
+    from agent_eval_agents.protocol import Agent
+    from agent_eval_scoring.evalset.models import LoadedFile
 
 PREFIX = "adk:"
 _OF_SERVER = re.compile(r"(/(?:list-apps|run|run_sse|docs|dev-ui|openapi\.json))/?(?=#|$)")

@@ -9,14 +9,13 @@ sealed; docs/security.md describes the consequences.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-
-from pydantic import BaseModel, ValidationError
 
 from agent_eval_agents.sandbox.spawn import Account
 from agent_eval_agents.sandbox.uids import AgentNotEnded, end_processes, lock_directory, locked_uid
@@ -186,7 +185,8 @@ class Seal:
     """Permission bits of group and others."""
 
 
-class _Sealed(BaseModel):
+@dataclass(kw_only=True)
+class _Sealed:
     path: str
     inode: int
     mode: int
@@ -207,10 +207,11 @@ class _Sealed(BaseModel):
         return self.mode & ~bits
 
 
-class _Contents(BaseModel):
-    gates: dict[int, str] = {}
+@dataclass(kw_only=True)
+class _Contents:
+    gates: dict[int, str] = field(default_factory=dict)
     """The boot id at the start of each gate, by the uid of its agent."""
-    closed: list[_Sealed] = []
+    closed: list[_Sealed] = field(default_factory=list)
 
 
 class Seals:
@@ -355,9 +356,21 @@ def _locked() -> Iterator[Path]:
 
 def _read(folder: Path) -> _Contents:
     try:
-        return _Contents.model_validate_json((folder / _LIST).read_bytes())
-    except (FileNotFoundError, ValidationError):  # Only root can have written anything else.
-        return _Contents()
+        stored = json.loads((folder / _LIST).read_bytes())
+        return _Contents(
+            gates={int(gate): str(boot) for gate, boot in stored["gates"].items()},
+            closed=[
+                _Sealed(
+                    path=str(entry["path"]),
+                    inode=int(entry["inode"]),
+                    mode=int(entry["mode"]),
+                    removed={int(gate): int(bits) for gate, bits in entry["removed"].items()},
+                )
+                for entry in stored["closed"]
+            ],
+        )
+    except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
+        return _Contents()  # Only root can have written anything else.
 
 
 def _write(folder: Path, contents: _Contents) -> None:
@@ -366,7 +379,7 @@ def _write(folder: Path, contents: _Contents) -> None:
         return
     partial = folder / f"{_LIST}.new"
     with naming(partial):
-        partial.write_text(contents.model_dump_json(), "utf-8")
+        partial.write_text(json.dumps(asdict(contents)), "utf-8")
         partial.chmod(0o600)
         partial.replace(folder / _LIST)
 

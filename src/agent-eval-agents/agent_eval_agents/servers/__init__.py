@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from agent_eval_agents.adk_rest import shared_state
 from agent_eval_agents.driver import AgentSpec, Driver
-from agent_eval_agents.protocol import Agent
+
+if TYPE_CHECKING:
+    from agent_eval_agents.protocol import Agent
 
 PREFIX = "server:"
 

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from agent_eval_agents.protocol import EnvironmentFailure, Owner
 from agent_eval_agents.sandbox import STATE_DIR, Account, Sandbox, blocked_at
+from agent_eval_agents.venv._activation import activation
 from agent_eval_agents.venv._dependencies import (
     Dependencies,
     SourceKind,
@@ -524,14 +525,6 @@ def _check_interpreter(interpreter: Interpreter, python: Path, hint: str) -> Non
         )
     if not interpreter.has_adk:
         raise EnvironmentFailure(f"{ADK} is not installed for {python}", hint=hint)
-
-
-def activation(python: Path, sandbox: Sandbox) -> dict[str, str]:
-    """The variables that activate an interpreter's environment."""
-    folder = python.parent
-    path = os.pathsep.join((str(folder), sandbox.environment.get("PATH", os.defpath)))
-    is_venv = (folder.parent / "pyvenv.cfg").is_file()
-    return {"PATH": path} | ({"VIRTUAL_ENV": str(folder.parent)} if is_venv else {})
 
 
 def _without(environment: Mapping[str, str], name: str) -> dict[str, str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent_eval_agents.dotenv import dotenv_of, unread_warnings
 from agent_eval_agents.protocol import AgentFailure
-from agent_eval_agents.sandbox import Isolation, Sandbox, blocked_at
-from agent_eval_agents.venv.environment import AgentInterpreter, EnvironmentRequest, activation, named_interpreter
+from agent_eval_agents.sandbox import Isolation, blocked_at
+from agent_eval_agents.venv.environment import AgentInterpreter, EnvironmentRequest, named_interpreter
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import Problem, Severity, docs_page
 
@@ -88,14 +88,6 @@ async def checked_interpreter(
             setup = "agent-setup runs at the repository's root and must create the interpreter of agent-python."
             hint = f"{setup} {hint or ''}"
         return None, [_error("agent-python-unusable", f"{when}: {failure.message}.{tail}", hint)]
-
-
-def likely_start(request: EnvironmentRequest, sandbox: Sandbox) -> tuple[Path, Sandbox] | None:
-    """The interpreter, if `agent-python` names a file, and the sandbox that an agent of it will have; unchecked."""
-    python = None if request.python is None else request.root / request.python
-    if python is None or not os.path.isfile(python):  # noqa: PTH113 - Path's raises where a directory can't be entered
-        return None
-    return python, replace(sandbox, environment={**sandbox.environment, **activation(python, sandbox)})
 
 
 def _unread(message: str, part: Path) -> Problem:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_eval_scoring.core.errors import AgentEvalError
-from agent_eval_scoring.core.recording import RECORDINGS
+from agent_eval_scoring.core.files import RECORDINGS
 
 DEFAULT = "agent-eval-results"
 """The directory's default name."""

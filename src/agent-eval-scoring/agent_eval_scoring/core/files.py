@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+RECORDINGS = "recordings.jsonl.gz"
+"""The recordings of a run."""
 MAX_TEXT = 100_000_000
 """Bytes of an eval file, a config or a list of labels: thousands of long cases."""
 MAX_SETTINGS = 1_000_000

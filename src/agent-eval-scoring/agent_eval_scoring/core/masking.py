@@ -9,11 +9,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, AnyStr, NewType, TypeVar
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, AnyStr, NewType, TypeVar
 
 from agent_eval_scoring.core import text
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 Masked = NewType("Masked", str)
 """Text in which no known secret is left, because a Masker has read all of it or all that it was made of.
@@ -21,7 +22,7 @@ Masked = NewType("Masked", str)
 Where text of a service or of an agent enters, only this type can be shortened, because half a secret is not recognised
 any more: by `shorten` and `first_line` of this module. Ruff refuses those of `core.text` there (pyproject.toml).
 """
-_Model = TypeVar("_Model", bound=BaseModel)
+_Model = TypeVar("_Model", bound="BaseModel")
 
 MASK = "***"
 """The placeholder of a secret without a name. That of `API_KEY` is `***API_KEY***`: all contain this."""
@@ -227,7 +228,7 @@ class Masker:
                 waiting += item.values()
             elif isinstance(item, list):
                 waiting += item
-            elif isinstance(item, BaseModel):
+            elif hasattr(item, "model_dump"):
                 waiting.append(_dumped(item))
         # One search is cheaper than many. No variable can have the separator.
         return self._values(value, free, keeps=True) if self._found("\0".join(texts)) else value
@@ -235,7 +236,7 @@ class Masker:
     def _values(self, value: Any, free: Collection[str], *, keeps: bool) -> Any:
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, BaseModel):
+        if hasattr(value, "model_dump"):
             return type(value).model_validate(self._values(_dumped(value), free, keeps=keeps))
         if isinstance(value, dict):
             return {

@@ -12,8 +12,6 @@ from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.invocation import Invocation, Raised
 from agent_eval_scoring.core.wire import WireModel
 
-RECORDINGS = "recordings.jsonl.gz"
-"""The file of a run's recordings."""
 Kind = TypeVar("Kind", bound=enum.StrEnum)
 
 
