@@ -47,6 +47,10 @@ class Recorded:
 def warm_up(report: str) -> None:
     """Imports and compiles what `write` needs, while the agents start. Can run in another thread; raises nothing."""
     with contextlib.suppress(Exception):  # `write` reports it.
+        import junit_xml  # noqa: F401
+        import rich.table  # noqa: F401
+
+        import agent_eval_results.causes  # noqa: F401
         from agent_eval_results.report.renderers import environment
 
         templates = environment()
