@@ -252,6 +252,17 @@ def test_lines_of_items__need_no_second_copy_of_the_document() -> None:
 # What a selection amounts to, from targets to cases.
 
 
+def test_load_suite__cases_share_what_is_set_until_one_is_changed(tmp_path: Path) -> None:
+    one, two = load(tmp_path, a=eval_set(case(), case(eval_id="d"))).files[0].cases
+    before = two.model_dump_json(exclude_unset=True)
+    assert one.conversation is not None and two.conversation is not None
+    parts = [(turn.user_content.parts or [])[0] for turn in (*one.conversation, *two.conversation)]
+    assert one.model_fields_set is two.model_fields_set and parts[0].model_fields_set is parts[1].model_fields_set
+    one.session_input, parts[0].thought = None, True
+    assert {"session_input"} == one.model_fields_set - two.model_fields_set and "thought" in parts[0].model_fields_set
+    assert two.model_dump_json(exclude_unset=True) == before
+
+
 def test_load_suite__relative_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load(tmp_path / "evals", a=eval_set(case()), b=eval_set(case()))
     monkeypatch.chdir(tmp_path / "evals")
