@@ -96,22 +96,26 @@ def merge_of_recorded(directory: Path) -> bool:
 
 def against(earlier: Path, directory: Path, pairs: int, files: int) -> None:
     """Prints CPU and peak memory of the largest process as shares of those of another checkout, run in turn."""
-    cwd = workload.recorded_workspace(directory / "recorded", files=files, cases_per_file=CASES_PER_FILE)
-    recorded = ("--agent", "recorded:recording/actual.json")
+    sides, recorded = [gate_of(earlier), gate_of(PROJECT)], ("--agent", "recorded:recording/actual.json")
+    # Each in a workspace of its own: a build can't read the parts of every other.
+    cwds = [
+        workload.recorded_workspace(directory / name, files=files, cases_per_file=CASES_PER_FILE)
+        for name in ("earlier", "later")
+    ]
     for index in range(1, PARTS + 1):
         place = ("--shard", f"{index}/{PARTS}", "--output-dir", f"shards/{index}")
-        gate(cwd, "run", "evals", *recorded, *place, codes=(0,))
-    sides = [gate_of(earlier), gate_of(PROJECT)]
+        for program, cwd in zip(sides, cwds, strict=True):
+            measure([*program, "run", "evals", *recorded, *place], cwd=cwd, environment=environment())
     for name, command in (("merge", ["merge", "--paths", "evals"]), ("run", ["run", "evals"])):
         cpu, memory = [], []
         for number in range(pairs):
             done = {}
             for side in (0, 1) if number % 2 else (1, 0):
-                argv = [*sides[side], *command, *recorded, "--output-dir", f"results-{side}"]
-                done[side] = measure(argv, cwd=cwd, environment=environment(), exit_codes=(1,))
+                argv = [*sides[side], *command, *recorded, "--output-dir", "results"]
+                done[side] = measure(argv, cwd=cwds[side], environment=environment(), exit_codes=(1,))
             cpu.append(done[1].cpu_seconds / done[0].cpu_seconds)
             memory.append(done[1].peak_mb / done[0].peak_mb)
-        same = outcome(cwd, "results-0") == outcome(cwd, "results-1")
+        same = outcome(cwds[0], "results") == outcome(cwds[1], "results")
         print(f"{name}: CPU {Spread.of(cpu)}; memory {Spread.of(memory)}; same results: {same}", flush=True)
 
 
