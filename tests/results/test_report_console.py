@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
 
 import pytest
-from comparison_samples import LINKS, SERVER, SITUATIONS, Situation, cause
+from comparison_samples import LAMPS, LINKS, SERVER, SITUATIONS, Situation, cause, home, lamp
 from golden_files import check, check_names
 from hypothesis import given
 from hypothesis import strategies as st
@@ -271,6 +271,17 @@ GOLDEN: list[tuple[str, str, str]] = [
         if text == "comment.md" or name in IN_ALL_MEDIA
     ),
 ]
+
+
+def test_console__what_all_cases_share_is_not_said_of_one() -> None:
+    for names, said in (
+        (LAMPS[:1], "1 regression vs. main"),
+        (LAMPS[:2], "2 regressions vs. main, all with one cause"),
+    ):
+        head = [lamp(name, 1, "no devices") for name in names]
+        nothing = cause("tool-empty", head, [], call=0, failing=len(head), tool="find_devices", actual="[]")
+        situation = home(head, [lamp(name, 1, "passed") for name in names], [nothing])
+        assert f"Blocks the merge: {said} (" in console(situation.report)
 
 
 @pytest.mark.parametrize(("folder", "name", "text"), GOLDEN)

@@ -93,7 +93,7 @@ def headline(view: View, *, brief: bool = False, words: bool = True) -> str:
 def _clause(view: View, how: Mapping[str, bool], reason: Reason) -> str:
     facts = {"base": view.branch, **reason.data}
     facts["because"] = first_line(why.message, _LINE) if (why := facts.get("because")) else NO_REASON
-    facts["parts"] = [_clause(view, how, part) for part in facts.get("parts", ())]
+    facts["parts"] = [text for part in facts.get("parts", ()) if (text := _clause(view, how, part))]
     count, of = facts.get("count", 0), facts.get("total", 0)
     if (text := _PLAIN.get(reason.code)) is not None:
         return text.replace("{base}", facts["base"])
@@ -224,6 +224,8 @@ def _shared_causes(view: View, shared: Sequence[int], count: int, total: int, *,
         more = [f"and {len(shares) - 2:,} more causes"] if len(shares) > 3 else shares[2:]
         other = f"{total - count:,} for {'another reason' if total - count == 1 else 'other reasons'}"
         return ", ".join([*shares[:2], *more, *[other] * (count < total and len(shares) <= 3)])
+    if brief and total == 1:
+        return ""
     title = title.partition(":")[0] if brief else title
     return f"{count:,} of them with {title}" if count < total else f"{'all with ' * brief}{title}"
 

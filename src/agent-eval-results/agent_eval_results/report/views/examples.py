@@ -155,7 +155,8 @@ def _calls(turn: TurnReport, cause: CauseReport | None, branch: str, *, counts: 
         failures = [response for response in step.responses if _ERROR.match(response)]
         about_response = is_marked and cause is not None and cause.by_response
         differs = step.call != expected if expected is not None else met and turn.expected_calls is not None
-        yield Side(expected=expected or "", now=step.call, wrong=not about_response and (is_marked or differs))
+        met_call = step.call if turn.calls_as_expected else ""
+        yield Side(expected=expected or met_call, now=step.call, wrong=not about_response and (is_marked or differs))
         before = cause.data.expected if about_response and cause is not None and cause.base is not None else None
         for response in step.responses[:1] if about_response else failures[:1]:
             lead = f"on {branch}" if before else ""
