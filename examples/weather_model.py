@@ -16,8 +16,8 @@ from fake_gemini import Answer, FakeGemini, GenerateRequest
 
 def model(request: GenerateRequest) -> Answer:
     if not request.tool_responses:
-        city = re.findall(r"in (\w+)\?", request.user_texts[-1])[-1]
-        return Answer.calls(("get_weather", {"city": city}))
+        cities = re.findall(r"\bin ([A-Z]\w+)", request.user_texts[-1])
+        return Answer.calls(("get_weather", {"city": cities[-1]})) if cities else Answer.text("In which city?")
     weather = request.tool_responses[-1]["response"]
     if weather["celsius"] is None:
         return Answer.text("Sorry, I don't know that city.")

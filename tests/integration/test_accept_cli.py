@@ -410,7 +410,7 @@ def test_review__what_it_shows(repository: Repository) -> None:
 
     said += "# Several runs, on 40 columns\n\n"
     ran(repository, {"lamp": [ON, FOUND, ON], "door": [FOUND] * 3})
-    said += reviewed(repository, "rmraq", columns=40)
+    said += reviewed(repository, "rmryq", columns=40)
 
     said += "# An edited value is checked\n\n"
     ran(repository, {"lamp": [FOUND]})

@@ -141,3 +141,6 @@ def test_docs_tutorial__output_is_that_of_its_commands(reader: Reader) -> None:
     else:
         assert played_page == page, "UPDATE_GOLDEN=1 writes it"
     assert len(reader.comments) == 2
+    for question, answer in (("How warm is it in Cairo today?", "31 degrees"), ("Is it warm?", "In which city?")):
+        said = reader.console(f'$ agent-eval record evals/more.evalset.json --say "{question}"')
+        assert answer in said, "a reader may ask the model of the page something else, too"

@@ -381,7 +381,7 @@ def listed() -> Iterator[tuple[str, object, object]]:
     yield "metrics with a reference", referring, set(FIELD_OF)
     offered = words_of(AUTHORING, "| failed metric |", "Only turns whose", r"`([a-z_0-9]+_[a-z_0-9]+)`")
     yield "fields to accept", offered & referring, referring
-    keys = set(re.findall(r"(?:^|\s{2,})([a-zA-Z])(?=,|\s{2,})", _HELP))
+    keys = set(re.findall(r"(?:^|\s{2,}|, )([a-zA-Z])(?=,|\s{2,})", _HELP))
     yield "keys of the review", words_of(AUTHORING, "| key |", "The files are written", r"`([a-zA-Z])`"), keys
     yield "[[policy]]", first_column(POLICY, "## Exceptions: `[[policy]]`"), list(policy_file._POLICY_FIELDS)
     quarantine = blocks(POLICY, "toml")[1].split("[[quarantine]]")[1]

@@ -22,7 +22,7 @@ from agent_eval_workbench.authoring.terminal import Edited, EditorFailed, Termin
 from agent_eval_workbench.authoring.writing import case_text, unified
 
 _HELP = """\
-  a          accept the case             A   accept it and all that remain with the same kind of change
+  a, y       accept the case             A   accept it and all that remain with the same kind of change
   c          accept only the calls       t   accept only the texts
   s, Space   skip the case               S   skip it and all that remain
   x          skip all with its cause     b   go back to the case before
@@ -151,7 +151,7 @@ class Review:
 
     def _decided(self, proposal: Proposal, key: str) -> _State | None:
         """The state after a key that ends the question; None for another key."""
-        if key == "a":
+        if key in {"a", "y"}:
             return self._state.after(proposal)
         if key == "A":
             return replace(self._state.after(proposal), alike=self._state.alike | {kind(proposal)})

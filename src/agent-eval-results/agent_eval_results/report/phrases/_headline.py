@@ -93,7 +93,7 @@ def headline(view: View, *, brief: bool = False, words: bool = True) -> str:
 def _clause(view: View, how: Mapping[str, bool], reason: Reason) -> str:
     facts = {"base": view.branch, **reason.data}
     facts["because"] = first_line(why.message, _LINE) if (why := facts.get("because")) else NO_REASON
-    facts["parts"] = [text for part in facts.get("parts", ()) if (text := _clause(view, how, part))]
+    facts["parts"] = list(filter(None, (_clause(view, how, part) for part in facts.get("parts", ()))))
     count, of = facts.get("count", 0), facts.get("total", 0)
     if (text := _PLAIN.get(reason.code)) is not None:
         return text.replace("{base}", facts["base"])
