@@ -299,7 +299,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
             "      def evaluate(instance):\n          turns = [each for each in instance]\n"
             '          return {"score": len(trns)}\n'
         ),
-        "4:22: warning [custom-metric-source] `tone` uses `trns`, which is not defined (its line 3).",
+        "7: warning [custom-metric-source] `tone` uses `trns`, which is not defined.",
         "Define or import it, or correct its name",
     ),
     "agents-cli: a file as a function": (

@@ -25,7 +25,7 @@ from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.files import MAX_RESULTS, RECORDINGS, read_lines, read_regular
 from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.masking import Masker
-from agent_eval_scoring.core.problem import Problem, Severity, docs_page, errors_of
+from agent_eval_scoring.core.problem import Problem, docs_page, errors_of
 from agent_eval_scoring.core.recording import Recording, RunError
 from agent_eval_scoring.core.selectors import nearby_file
 from agent_eval_scoring.core.text import first_line, listed, plural, shorten
@@ -267,11 +267,13 @@ def check_recording(
         One error if the recording can't be used. Otherwise one error for each case whose id is not in the recordings
         file and whose eval set and eval id match several cases.
     """
+    from agent_eval_agents.recorded_checks import check_traces, without_answers
+
     path = recording_file(source)
     recorded: dict[tuple[str, str], set[str]] = {}
     try:
         if (traces := traces_of(path, recording)) is not None:
-            return [problem for file in files for problem in _check_traces(recording, traces, file, files, runs)]
+            return [problem for file in files for problem in check_traces(recording, traces, file, files, runs)]
         for [(set_id, eval_id, _), *own], _ in entries(path, content=False):
             recorded.setdefault((str(set_id), eval_id), set()).update(case_id for _, case_id, _ in own)
     except UnusableRecording as error:
@@ -279,7 +281,7 @@ def check_recording(
         at, line = (None, None) if error.place is None else (error.place.file, error.place.line)
         return [Problem(code="recording-unusable", message=message, hint=error.hint, file=at, line=line)]
     if not holds_runs(path):
-        return list(_without_answers(recording, path, files))  # It answers every case of the same eval id.
+        return list(without_answers(recording, path, files, _AGAIN))  # It answers every case of the same eval id.
     requested: dict[tuple[str, str], dict[str, LoadedFile]] = {}
     for file in files:
         for case in file.cases:
@@ -297,57 +299,6 @@ def check_recording(
                 if case_id not in recorded_ids
             ]
     return problems
-
-
-def _check_traces(
-    recording: str, traces: TracedRuns, file: LoadedFile, files: Sequence[LoadedFile], runs: int | None
-) -> Iterator[Problem]:
-    """An error for each case that shares a conversation with another one, a warning about conversations without use."""
-    from agent_eval_agents.traces.matching import HINT, ambiguities, trace_ids
-
-    every = {f"{one.path}:{case.eval_id}": (case.eval_id, case.user_texts) for one in files for case in one.cases}
-    own = {case_id: case for case_id, case in every.items() if case_id.startswith(f"{file.path}:")}
-    for case_id, reason in ambiguities(traces, every):
-        if case_id in own:
-            yield Problem(
-                code="recording-ambiguous",
-                message=f"The traces {recording} can't be matched with the case `{own[case_id][0]}`: {reason}.",
-                hint=HINT,
-                file=file.path,
-            )
-    for case_id, (eval_id, messages) in own.items():
-        matched, _ = traces.of(case_id, eval_id, messages)
-        if runs is not None and len(matched) > runs:
-            yield Problem(
-                severity=Severity.WARNING,
-                code="recording-unused",
-                message=f"The traces {recording} have {len(matched)} conversations of the case `{eval_id}`, of which "
-                f"{plural(len(matched) - runs, 'is', 'are')} not evaluated: {trace_ids(matched[runs:])}.",
-                hint=f"Set `num-runs` to {len(matched)}.",
-                file=file.path,
-            )
-
-
-def _without_answers(recording: str, path: Path, files: Sequence[LoadedFile]) -> Iterator[Problem]:
-    """A warning for each turn with an expected answer of which an eval set has none: it is not the agent's silence."""
-    from agent_eval_scoring.evalset.json import read_document
-
-    cases = {case.eval_id: case for file in files for case in file.cases}
-    document, _ = read_document(path, recording)
-    recorded = document.value.get("eval_cases") if document is not None and isinstance(document.value, dict) else None
-    for index, own in enumerate(recorded if isinstance(recorded, list) else ()):
-        turns, case = own.get("conversation"), cases.get(own.get("eval_id"))
-        expected = (case and case.conversation) or ()
-        for number, (turn, wanted) in enumerate(zip(turns if isinstance(turns, list) else (), expected, strict=False)):
-            silent = isinstance(turn, dict) and not {"final_response", "finalResponse"} & turn.keys()
-            if document is not None and silent and text_of(wanted.final_response).strip():
-                yield document.warning(
-                    "recording-unusable",
-                    f"Turn {number + 1} of `{own['eval_id']}` has no `final_response` in this recording, so it is "
-                    "scored as if the agent gave no answer.",
-                    path=("eval_cases", index, "conversation", number),
-                    hint=f"Add the answer. {_AGAIN}",
-                )
 
 
 def _ambiguous(recording: str, file: LoadedFile, key: tuple[str, str], candidates: Sequence[str]) -> Problem:

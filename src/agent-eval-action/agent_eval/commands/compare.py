@@ -34,6 +34,8 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     except UnreadableError as error:
         io.log(f"agent-eval: {error}")
         return 2
+    if report.comparison is not None and not report.comparison.compared:
+        io.log("agent-eval: no case has a result in both: compare two runs of the same eval files")
     if report.caution:
         io.log(f"agent-eval: {harmless(str(head))} is {report.caution}")
     io.print_result(render(report, arguments.format, source_url=arguments.source_url, width=io.width).rstrip())

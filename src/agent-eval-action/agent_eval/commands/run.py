@@ -96,7 +96,7 @@ def _gate(read: _Read, io: CliIO, *, yes: bool, verbose: bool, files_are_read: b
     # Invalid settings, too, are reported in the pull request.
     ci, ci_problems = detect_ci_context(settings, io.environ, io.log)
     problems += ci_problems
-    if ci.event.name and settings.mode != "link":
+    if ci.event.name and settings.mode != "link" and ci.activity.kind != "refuse":  # A refusal is a problem.
         io.log(f"agent-eval: {ci.activity.explanation}")
     if ci.activity.kind == "publish" and settings.mode != "link" and not has_error(problems):
         from agent_eval.commands import publish

@@ -19,6 +19,9 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         from agent_eval.commands import plan
 
         return plan.execute(arguments, io)
+    if arguments.shards is not None or arguments.durations:
+        io.log("agent-eval: --shards and --durations need --plan: `agent-eval validate --plan --shards N`")
+        return 2
     log_start_directory(io)
     settings, problems = settings_of(arguments, io)
     if has_error(problems):

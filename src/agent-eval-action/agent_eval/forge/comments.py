@@ -210,7 +210,7 @@ class _Upsert:
         """Updates the comment that this run has written. No other is changed, and none is created."""
         run = self._comment.run
         if not ours:
-            return Posted(kind="skipped", message="The pull request has no comment of this run.")
+            return Posted(kind="skipped", message="There is no comment of this run.")
         newest = _newest(ours)
         written = newest.marked.run
         if written.order != run.order:

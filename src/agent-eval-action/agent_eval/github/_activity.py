@@ -190,7 +190,8 @@ def _publish(event: GitHubEvent) -> Activity:
     if event.name != "workflow_run":
         explanation = (
             f"mode: publish posts the results of a finished run and needs a workflow_run job; this event is "
-            f"{event.name or 'missing'}. See {docs_page('forks')} for the two workflows."
+            f"{event.name or 'missing'}. Put the step into a workflow of its own that begins with `on: workflow_run` "
+            f"({docs_page('forks')}), or remove `mode: publish` to run the cases here."
         )
         return Activity(kind="refuse", explanation=explanation)
     before = text_at(event.payload, "workflow_run", "event")

@@ -28,7 +28,7 @@ def load(settings: Settings) -> Suite:
     from agent_eval_scoring.evalset.loading import load_suite
 
     agents = [agent for agent in (settings.agent, *settings.agents.values()) if agent is not None]
-    return load_suite(
+    suite = load_suite(
         settings.root,
         settings.paths,
         exclude=settings.exclude,
@@ -38,6 +38,25 @@ def load(settings: Settings) -> Suite:
         # The FILE of `recorded:FILE` has eval cases, too.
         skip=[settings.output, *(settings.root / agent.partition(":")[2] for agent in agents if ":" in agent)],
     )
+    problems = (
+        at_setting(problem, settings, "paths") if problem.code in {"path-not-found", "no-eval-files"} else problem
+        for problem in suite.problems
+    )
+    return dataclasses.replace(suite, problems=tuple(problems))
+
+
+def at_setting(problem: Problem, settings: Settings, name: str) -> Problem:
+    """A problem of a setting's value that has no place, at the setting's line in agent-eval.toml if it is there."""
+    from agent_eval.settings import CONFIG_FILE
+    from agent_eval_scoring.core.toml_lines import lines_of
+
+    if problem.file is not None or not settings.sources.get(name, "").endswith(CONFIG_FILE):
+        return problem
+    try:
+        line = lines_of((settings.root / CONFIG_FILE).read_text("utf-8")).get((name,))
+    except (OSError, ValueError):
+        line = None
+    return dataclasses.replace(problem, file=CONFIG_FILE, line=line, message=f"`{name}`: {problem.message}")
 
 
 def with_agent_of_paths(settings: Settings) -> Settings:

@@ -151,7 +151,7 @@ _HINTS: Mapping[str, str] = {
     "case": _PATTERNS,
     "threshold": "The minimum mean score; for tokens, calls and seconds the maximum.",
     "max-drop": "The largest drop of a score against the base branch that does not block: 0.05 is 5 points.",
-    "alpha": "The error rate for pull requests that change nothing: 0.05 fails one of twenty.",
+    "alpha": "The error rate for pull or merge requests that change nothing: 0.05 fails one of twenty.",
     "blocking": "false: reported, but never a reason to fail.",
     "direction": "Whether higher or lower scores are better, for metrics without a threshold such as token_usage_v1.",
     "changed-facts": "block: a case that answers otherwise than on the base branch, in fresh runs too, fails.",

@@ -122,8 +122,8 @@ def _headers_for_file(values: Mapping[str, Any], sources: Mapping[str, str], in_
     return [
         Problem(
             code="remote-agent-headers",
-            message=f"`agent-headers` is set, but the address {agent} is in {CONFIG_FILE}, which a pull request can "
-            "change. The headers would go to any address that it names.",
+            message=f"`agent-headers` is set, but the address {agent} is in {CONFIG_FILE}, which a pull or merge "
+            "request can change. The headers would go to any address that it names.",
             hint="Name the agent in the workflow: the input `agent`, or the flag `--agent`.",
             file=CONFIG_FILE,
             line=in_file.lines.get(key),

@@ -314,7 +314,7 @@ def _not_in_file(name: str, line: int | None) -> Problem:
     elsewhere = f"the flag `--{name}`" if secret is None else f"the variable {secret}"
     return Problem(
         code="setting-not-in-file",
-        message=f"`{name}` can't be set in {CONFIG_FILE}, because a pull request could change it.",
+        message=f"`{name}` can't be set in {CONFIG_FILE}, because a pull or merge request could change it.",
         hint=f"Set it in the workflow as the input `{name}`, or with {elsewhere}.",
         file=CONFIG_FILE,
         line=line,

@@ -51,16 +51,16 @@ _ADK_PREFACE = re.compile(r"\s*On how to mitigate this issue, please refer to:\s
 """What ADK's model classes print before the provider's error with status 429 (google_llm.py of google-adk 2.13.0)."""
 _ANY_VARIABLE = "the variable of the model's key (for Gemini `GOOGLE_API_KEY`)"
 KEY_HINT = (
-    f"Set {_ANY_VARIABLE}, and check that it is passed to the agent (`--agent-env`). A pull request from a fork gets "
-    "no secrets."
+    f"Set {_ANY_VARIABLE}, and check that it is passed to the agent (`--agent-env`). A pull or merge request from a "
+    "fork gets no secrets."
 )
 """The hint for a model call without a key, or with insufficient rights."""
 _REFUSED_HINT = "The provider refuses the model's key: check it, or replace it."
 _KEY_HINTS = (KEY_HINT, _REFUSED_HINT)
 _LOGIN_HINT = (
     "The agent asks for Google credentials while it is imported, and gets none: log in before, e.g. with "
-    "`google-github-actions/auth`, and pass them on (`agent-env: +GOOGLE_APPLICATION_CREDENTIALS`). A pull request "
-    "from a fork gets none."
+    "`google-github-actions/auth`, and pass them on (`agent-env: +GOOGLE_APPLICATION_CREDENTIALS`). A pull or merge "
+    "request from a fork gets none."
 )
 
 

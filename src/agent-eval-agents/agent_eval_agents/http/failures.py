@@ -126,7 +126,7 @@ def not_admitted(reply: Reply, url: str, *, has_headers: bool, secrets_withheld:
     # What a fork lacks is no mistake of its author: the run is inconclusive, not invalid.
     if secrets_withheld and not has_headers:
         return _of_the_server(
-            message, hint="A pull request from a fork has no secrets, so there are no `agent-headers`."
+            message, hint="A pull or merge request from a fork has no secrets, so there are no `agent-headers`."
         )
     hint = "Check the credentials in `agent-headers`." if has_headers else f"Give it credentials: {_HEADERS}."
     return refused(message, hint)

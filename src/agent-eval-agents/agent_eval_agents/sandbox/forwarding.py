@@ -273,8 +273,8 @@ def missing_variable_hint(names: Collection[str], message: str, traceback: str |
             "really needs the value, set it under another name and add that name to `agent-env`."
         )
     return (
-        f"Set `agent-env: +{name}` (`--agent-env +{name}`), if code of pull requests may read it: `{name}` is set in "
-        "this job but not passed to the agent."
+        f"Set `agent-env: +{name}` (`--agent-env +{name}`), if code of pull or merge requests may read it: `{name}` is "
+        "set in this job but not passed to the agent."
     )
 
 

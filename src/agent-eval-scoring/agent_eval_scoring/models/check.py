@@ -55,7 +55,8 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
         try:
             protocol = provider_of(parse_model(use.model), environ).protocol
         except ValueError as error:
-            findings.add(Problem(code="judge-model-unknown", message=f"{error}.", hint=_other_way(use.model)), use)
+            if use.model != settings.judge_model:  # The setting has a finding of its own.
+                findings.add(Problem(code="judge-model-unknown", message=f"{error}.", hint=_other_way(use.model)), use)
             continue
         if protocol == "vertex-eval" and use.purpose not in JUDGED_BY_SERVICE:
             findings.add(
@@ -137,9 +138,8 @@ def _owner(
         try:
             parse_model(settings.judge_model)
         except ValueError as error:
-            if all(use.model != settings.judge_model for use in uses):
-                hint = _other_way(settings.judge_model)
-                findings.add(Problem(code="judge-model-unknown", message=f"judge-model: {error}.", hint=hint))
+            hint = _other_way(settings.judge_model)
+            findings.add(Problem(code="judge-model-unknown", message=f"judge-model: {error}.", hint=hint))
             return None
     try:
         return key_owner(settings, models, environ)

@@ -6,8 +6,6 @@ agents-cli ignores. A metric without a threshold is compared with the base branc
 
 from __future__ import annotations
 
-import ast
-import builtins
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -24,6 +22,7 @@ from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.core.text import listed
 from agent_eval_scoring.evalset.json import Document, JsonPath, read_document
 from agent_eval_scoring.evalset.models import CRITERION_MODELS, METRICS, CriterionConfig, EvalConfig
+from agent_eval_scoring.evalset.parse._code import line_in, mistake_in
 from agent_eval_scoring.evalset.parse.criteria import criterion
 from agent_eval_scoring.evalset.parse.dataset import GROUP_KEY
 from agent_eval_scoring.evalset.parse.shape import ignored_key, near_miss, near_miss_of, shape_problems
@@ -307,18 +306,18 @@ class DatasetMetrics:
         index, entry = self.pool[name]
         key = "custom_function" if "custom_function" in entry else "custom_function_file"
         at: JsonPath = ("custom_metrics", index, key)
-        try:
-            tree = ast.parse(code)
-        except (SyntaxError, ValueError) as error:
-            place = f" (its line {error.lineno})" if isinstance(error, SyntaxError) else ""
-            message = f"`{name}` is not Python: {getattr(error, 'msg', error)}{place}."
-            hint = "Correct it, unless the agent's Python is newer than this one and can read it."
-            yield self.document.warning("custom-metric-source", message, path=at, hint=hint)
-            return
-        for unknown in _undefined(tree)[:1]:
-            message = f"`{name}` uses `{unknown.id}`, which is not defined (its line {unknown.lineno})."
-            hint = "Define or import it, or correct its name: the metric fails where it is used."
-            yield self.document.warning("custom-metric-source", message, path=at, hint=hint)
+        if (mistake := mistake_in(code)) is not None:
+            what, hint, line = mistake
+            problem = self.document.warning("custom-metric-source", f"`{name}` {what}.", path=at, hint=hint)
+            inside = None if line is None else line_in(self.document.text, problem.line or 1, code, line)
+            if key == "custom_function_file" and line is not None:
+                file = name_of(self.folder / str(entry[key]), self.root)
+                problem = replace(problem, file=file, line=line, column=None)
+            elif inside is not None:
+                problem = replace(problem, line=inside, column=None)
+            elif line is not None:
+                problem = replace(problem, message=f"`{name}` {what} (its line {line}).")
+            yield problem
 
     def _prompt(
         self, name: str, entry: Mapping[str, Any], path: JsonPath, settings: Mapping[str, Any]
@@ -469,16 +468,3 @@ def _own(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _base(name: str) -> str:
     """The name of a built-in metric without its version."""
     return re.sub(r"_v\d+$", "", name.lower())
-
-
-def _undefined(tree: ast.AST) -> list[ast.Name]:
-    """Uses of names that are bound nowhere in the code, in any scope; empty if `import *` may bind them."""
-    bound, used = set(dir(builtins)), []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            used.append(node)
-        elif isinstance(node, ast.alias):
-            bound.add((node.asname or node.name).partition(".")[0])
-        else:  # Definitions, arguments, `except ... as`, patterns of `match`.
-            bound |= {getattr(node, key, "") for key in ("id", "name", "arg", "rest")}
-    return [] if "*" in bound else [node for node in used if node.id not in bound]
