@@ -166,7 +166,7 @@ def _fact(text: str, kind: Kind, part: _Part, start: int, end: int) -> Fact:
     start, end = part.place + part.offset + start, part.place + part.offset + end
     whole = part.place, part.place + len(part.sentence)
     is_word = kind == "state" and fold(plain(text[slice(*whole)])) == part.sentence
-    value = "claimed" if not _denies(part.clause) else "not"
+    value = "contrary" if kind == "state" else "not" if _denies(part.clause) else "claimed"
     return Fact.within(kind, text, (start, end) if is_word else whole, {value})
 
 
