@@ -108,7 +108,7 @@ def _described(agent: Any, tools: list[Any], variable: dict[str, Any] | None) ->
         "sub_agents": [_short(_attributes(each).get("name")) for each in _list(inside.get("sub_agents"))],
         "functions": functions,
         "tools": [_tool(tool) for tool in tools],
-        "code": variable or _code(type(agent)),
+        "code": variable or place_of(type(agent)),
     }
 
 
@@ -128,7 +128,7 @@ def _tool(tool: Any) -> dict[str, Any]:
     # How a class of the agent declares itself is its own code.
     is_adks = function is not None and type(wrapper).__module__.startswith("google.adk.")
     name = _attributes(wrapper).get("name") or _attributes(function).get("__name__")
-    code = _code(function if function is not None else type(tool))
+    code = place_of(function if function is not None else type(tool))
     if code is None and (server := next(iter(files_of_server(tool)), None)) is not None:
         code = _place(server, None, "")
     return {
@@ -152,7 +152,7 @@ def _is_function(value: Any) -> bool:
 
 
 def _functions(value: Any) -> list[dict[str, Any] | None]:
-    return [_code(each) for each in (value if isinstance(value, (list, tuple)) else [value])]
+    return [place_of(each) for each in (value if isinstance(value, (list, tuple)) else [value])]
 
 
 def _name_of(value: Any) -> str:
@@ -174,7 +174,7 @@ def _plain_function(value: Any) -> Any:
     return value
 
 
-def _code(value: Any) -> dict[str, Any] | None:
+def place_of(value: Any) -> dict[str, Any] | None:
     """Where the agent's own function or class is, or the class of an object; None if it is not in the repository."""
     value = _plain_function(value)
     if type(value) is FunctionType:

@@ -21,7 +21,7 @@ from agent_eval_host import lite_llm, mcp_outages
 from agent_eval_host.channel import VERSION, Channel
 from agent_eval_host.code_metrics import CodeMetrics
 from agent_eval_host.custom_metrics import METRIC_MODULES, CustomMetrics, takes_states
-from agent_eval_host.described import describe
+from agent_eval_host.described import describe, place_of
 from agent_eval_host.errors import UnusableEnvironment, error_data
 from agent_eval_host.frames import where_it_hangs
 from agent_eval_host.loading import WithoutA2a, load_agent, root_of, with_root
@@ -352,6 +352,8 @@ class Host:
                 result = await result
             version = getattr(function, "version", "")
             answer = {"version": version if isinstance(version, str) else "", **self._metrics.result(result)}
+            if answer["type"] not in {"EvaluationResult", "score"} and (place := place_of(function)):
+                answer["place"] = f"{place['file']}:{place['line']}"
             self._channel.answer(turn.number, answer)
         except asyncio.CancelledError:
             self._channel.refuse(turn.number, "cancelled", "the call was cancelled")

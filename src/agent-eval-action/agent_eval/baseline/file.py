@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ from agent_eval_scoring.core.text import harmless
 
 MAX_BYTES = 64 * 1024 * 1024
 _NAME_FILE = "Name the results.json of a run itself, not its directory: `file:DIRECTORY/results.json`."
+_NAME_RUN = "Correct `baseline` or write the file again: it must be the results.json of a run of agent-eval."
 _RECORD = "To record one, commit the results.json of a run of the base branch there."
 
 
@@ -120,6 +121,8 @@ class FileSource:
                 hint="Commit it as an ordinary file.",
             )
         report = read_report(data, where)
+        if isinstance(report, FetchFailed):
+            return replace(report, hint=_NAME_RUN)
         if not isinstance(report, RunReport):
             return report
         if (reason := incomplete(report)) is not None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.pipeline.ci_context import CIContext
-from agent_eval.pipeline.context import default_model
-from agent_eval_scoring.core.problem import Problem
+from agent_eval.pipeline.context import default_model, model_settings, model_uses
+from agent_eval_scoring.core.problem import Problem, Severity
 from agent_eval_scoring.evalset.models import Suite
 
 if TYPE_CHECKING:
@@ -42,7 +42,20 @@ def load(settings: Settings) -> Suite:
         at_setting(problem, settings, "paths") if problem.code in {"path-not-found", "no-eval-files"} else problem
         for problem in suite.problems
     )
-    return dataclasses.replace(suite, problems=tuple(problems))
+    return dataclasses.replace(suite, problems=(*problems, *_unused_settings(settings, suite)))
+
+
+def _unused_settings(settings: Settings, suite: Suite) -> list[Problem]:
+    """Warnings about settings of judges where nothing asks one: the next judged criterion would make them errors."""
+    configured = model_settings(settings)
+    if (configured.judge_model or configured.cache) is None or model_uses(suite.files, settings.judge_model):
+        return []
+    from agent_eval_scoring.models.check import check_settings
+
+    return [
+        at_setting(dataclasses.replace(problem, severity=Severity.WARNING), settings, problem.code[:11])
+        for problem in check_settings(configured)
+    ]
 
 
 def at_setting(problem: Problem, settings: Settings, name: str) -> Problem:
@@ -56,7 +69,8 @@ def at_setting(problem: Problem, settings: Settings, name: str) -> Problem:
         line = lines_of((settings.root / CONFIG_FILE).read_text("utf-8")).get((name,))
     except (OSError, ValueError):
         line = None
-    return dataclasses.replace(problem, file=CONFIG_FILE, line=line, message=f"`{name}`: {problem.message}")
+    message = problem.message if problem.message.startswith(name) else f"`{name}`: {problem.message}"
+    return dataclasses.replace(problem, file=CONFIG_FILE, line=line, message=message)
 
 
 def with_agent_of_paths(settings: Settings) -> Settings:

@@ -340,6 +340,8 @@ def unanswered(
         if replay == "tools":
             what = f"No tape: {plural(len(missing), 'case')}, which must not call a tool"
         lines.append(f"{what}: {listed(missing, 3)}")
+        if not live:
+            lines.append("Record them with `agent-eval run --record missing`, and commit the tapes.")
     if stale:
         number = plural(len(stale), "case")
         lines.append(f"Stale tapes, because tools have changed: {number}{then}: {listed(stale, 3)}")

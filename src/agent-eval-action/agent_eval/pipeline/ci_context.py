@@ -133,7 +133,10 @@ def detect_ci_context(
     except EventError as error:
         return LOCAL, [
             _error(
-                "event-unreadable", str(error), "Run it in a job of GitHub Actions or GitLab CI, or outside of both."
+                "event-unreadable",
+                str(error),
+                "A job of GitHub Actions or GitLab CI sets this variable. If it was set by hand, correct it; outside "
+                "of a job, unset GITHUB_ACTIONS and GITLAB_CI.",
             )
         ]
     detected = host.activity(

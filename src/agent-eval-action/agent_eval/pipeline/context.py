@@ -258,7 +258,12 @@ async def prepare(
         )
         for choice in running
     ]
-    problems = unreachable(places, root, isolation)
+    from agent_eval.pipeline._files import at_setting
+
+    problems = [
+        at_setting(each, settings, "agent-cwd") if each.code == "setting-invalid" else each
+        for each in unreachable(places, root, isolation)
+    ]
     if settings.agent_python is None or has_error(problems) or not running:
         return Preparation(problems=problems, setup=setup)
     request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
@@ -267,6 +272,7 @@ async def prepare(
         interpreter, unusable = await context.early.interpreter
     else:
         interpreter, unusable = await checked_interpreter(request, isolation, masker, after_setup=setup is not None)
+    unusable = [at_setting(problem, settings, "agent-python") for problem in unusable]
     return Preparation(problems=[*problems, *unusable], interpreter=interpreter, setup=setup)
 
 

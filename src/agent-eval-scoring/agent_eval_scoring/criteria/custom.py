@@ -63,7 +63,8 @@ class CustomMetric:
 
     def _read(self, evaluated: Evaluated, conversation: Conversation) -> Result:
         if evaluated.type != "EvaluationResult":
-            return self._invalid(f"returned a {evaluated.type} ({evaluated.shown}), not ADK's EvaluationResult")
+            place = f" ({shorten(evaluated.place, 200)})" if evaluated.place else ""
+            return self._invalid(f"returned a {evaluated.type} ({evaluated.shown}), not ADK's EvaluationResult", place)
         if evaluated.status == "NOT_EVALUATED":
             score_note = "" if evaluated.score is None else f", with the score {_shown(evaluated.score)}"
             reason = next((rubric.rationale for rubric in evaluated.rubrics if rubric.rationale), "")
@@ -101,10 +102,10 @@ class CustomMetric:
             details["version"] = shorten(evaluated.version, 100)
         return {**details, **({"rubrics": rubrics} if rubrics else {})}
 
-    def _invalid(self, what: str) -> NotEvaluated:
+    def _invalid(self, what: str, place: str = "") -> NotEvaluated:
         return broken(
             MetricFailure(
-                f"`{self.function}` {what}",
+                f"`{self.function}`{place} {what}",
                 kind=MetricFailureKind.RESULT,
                 hint="It must return an EvaluationResult with a finite overall_score, PASSED or FAILED as "
                 f"overall_eval_status, and a result for each turn ({docs_page('custom-metrics')}).",

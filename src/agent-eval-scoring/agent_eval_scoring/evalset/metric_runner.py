@@ -40,6 +40,8 @@ class Evaluated(ScoreResult):
     """Name of the result's class. The other fields are only set for ADK's EvaluationResult, except `shown`."""
     shown: str = ""
     """The beginning of any other result, as text."""
+    place: str = ""
+    """Where the function is (`FILE:LINE`), if it returned something else and is in the repository."""
     version: str = ""
     """The function's attribute `version`: scores of different versions are not comparable."""
     explanation: str = ""

@@ -46,9 +46,8 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
     If nothing is sent, no key is needed, so only names and configs are checked.
     """
     findings = _Findings()
-    if settings.cache is not None and settings.cache.exists() and not settings.cache.is_dir():
-        message = f"{settings.cache} is a file, not a directory."
-        findings.add(Problem(code="judge-cache-invalid", message=message, hint="Name a directory as `judge-cache`."))
+    for problem in check_settings(settings):
+        findings.add(problem)
     endpoints: dict[str, Endpoint] = {}
     owner = _owner(uses, settings, environ, findings)
     for use in uses:
@@ -82,6 +81,19 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
             failure = no_price(endpoint)
             findings.add(Problem(code="judge-price-missing", message=failure.message, hint=failure.hint), use)
     return CheckedModels(problems=tuple(findings.problems()), endpoints=endpoints)
+
+
+def check_settings(settings: ModelSettings) -> Iterator[Problem]:
+    """Errors of the settings themselves, whatever uses them."""
+    if settings.cache is not None and settings.cache.exists() and not settings.cache.is_dir():
+        message = f"{settings.cache} is a file, not a directory."
+        yield Problem(code="judge-cache-invalid", message=message, hint="Name a directory as `judge-cache`.")
+    if settings.judge_model is not None:
+        try:
+            parse_model(settings.judge_model)
+        except ValueError as error:
+            hint = _other_way(settings.judge_model)
+            yield Problem(code="judge-model-unknown", message=f"judge-model: {error}.", hint=hint)
 
 
 def credential_problems(failures: Iterable[ModelFailure]) -> list[Problem]:
@@ -134,13 +146,8 @@ def _owner(
     for model in dict.fromkeys(use.model for use in uses):
         with contextlib.suppress(ValueError):  # An unknown name has its own finding.
             models.append(parse_model(model).written)
-    if settings.judge_model is not None:
-        try:
-            parse_model(settings.judge_model)
-        except ValueError as error:
-            hint = _other_way(settings.judge_model)
-            findings.add(Problem(code="judge-model-unknown", message=f"judge-model: {error}.", hint=hint))
-            return None
+    if findings.has("judge-model-unknown"):
+        return None
     try:
         return key_owner(settings, models, environ)
     except ValueError as error:

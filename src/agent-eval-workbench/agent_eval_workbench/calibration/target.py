@@ -157,7 +157,13 @@ def _from_config(path: Path, root: Path, metric: str | None = None) -> tuple[Tar
         if metric
         else f"The config must have exactly one criterion with a judge of responses; it has: {listed}."
     )
-    hint = f"It has {listed}." if metric else f"Write `--criterion METRIC --config {name}`."
+    hint = f"It has {listed}."
+    if metric is None:
+        hint = (
+            f"Name one of them, e.g. `--criterion {matches[0].metric} --config {name}`."
+            if matches
+            else "Add the criterion to calibrate, or name one alone: `--criterion final_response_match_v2`."
+        )
     return None, [*problems, _error("criterion-not-configured", message, hint, file=name)]
 
 

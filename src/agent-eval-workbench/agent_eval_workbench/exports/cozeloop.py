@@ -65,12 +65,14 @@ def upload_eval_files(arguments: argparse.Namespace, io: CliIO) -> int:
     """
     environ = io.environ
     key = environ.get(API_KEY, "").strip()
-    if not key:
-        raise InvalidTarget(f"There is no key. Set {API_KEY}.")
+    workspace = arguments.workspace_id or environ.get(WORKSPACE, "")
+    eval_set = arguments.evalset_id or environ.get(EVAL_SET, "")
+    wanted = {API_KEY: key, f"--workspace-id or {WORKSPACE}": workspace, f"--evalset-id or {EVAL_SET}": eval_set}
+    if missing := [name for name, value in wanted.items() if not value]:
+        raise InvalidTarget(f"Nothing was sent. Set {'; '.join(missing)}.")
     base_url = environ.get("COZELOOP_API_BASE_URL") or "https://api.coze.cn"
     service = checked_url(base_url, "COZELOOP_API_BASE_URL", encrypted=True)
-    workspace = _id(arguments.workspace_id or environ.get(WORKSPACE), "--workspace-id", WORKSPACE)
-    eval_set = _id(arguments.evalset_id or environ.get(EVAL_SET), "--evalset-id", EVAL_SET)
+    workspace, eval_set = _id(workspace, "--workspace-id", WORKSPACE), _id(eval_set, "--evalset-id", EVAL_SET)
     suite = load_suite(Path.cwd(), arguments.paths)
     log_problems(suite.problems, io)
     if suite.errors:
@@ -104,9 +106,7 @@ def upload_eval_files(arguments: argparse.Namespace, io: CliIO) -> int:
     return 0
 
 
-def _id(value: str | None, flag: str, variable: str) -> str:
-    if not value:
-        raise InvalidTarget(f"Set {flag} or {variable}.")
+def _id(value: str, flag: str, variable: str) -> str:
     if not (value.isascii() and value.isdecimal() and int(value) < 2**63):
         raise InvalidTarget(f"{flag} (or {variable}) must be the number of CozeLoop's address bar.")
     return value

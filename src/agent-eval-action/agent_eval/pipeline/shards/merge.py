@@ -118,6 +118,12 @@ def check_parts(results: Sequence[PartResults], run: Run) -> tuple[Parts | None,
         f"`shards`: {name} can't be read by this user"
         for name in unreadable_directories(settings.root, settings.shards)
     ]
+    parts.notices += [
+        f"{copy} is a copy of {result.file}, part {result.shard.index} of {first.total}"
+        for result in results
+        for copy in result.copies
+        if missing
+    ]
     parts.notices += _provenance_differences(results)
     parts.notices += _other_variables(results)
     return parts, []

@@ -50,6 +50,8 @@ class PartResults:
     """Its results.json relative to the root, for messages."""
     report: RunReport
     shard: ShardReport
+    copies: list[str] = field(default_factory=list)
+    """Other files with the same results."""
 
     @property
     def attempt(self) -> int | None:
@@ -273,7 +275,9 @@ def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[
             case.conversation = None
             case.metrics = share_equal(case.metrics, seen)
         part = PartResults(folder=path.parent, file=file, report=report, shard=report.shard)
-        results.setdefault((report.shard.index, part.attempt or 0, report.started_at), part)
+        kept = results.setdefault((report.shard.index, part.attempt or 0, report.started_at), part)
+        if kept is not part:
+            kept.copies.append(file)
     if not results and not has_error(problems):
         absent = absent_directories(shards, root)
         where = listed([f"{name} (it does not exist)" if name in absent else name for name in shards], 5)

@@ -24,7 +24,7 @@ from agent_eval_results.data.outcome import Actor
 from agent_eval_results.outcome import actor_of, waits_for_none
 from agent_eval_results.report.phrases._causes import place_reference, place_text
 from agent_eval_results.report.phrases._significance import are_alike
-from agent_eval_results.report.phrases._words import LIMITS, filled
+from agent_eval_results.report.phrases._words import LIMITS, filled, parts
 from agent_eval_results.report.phrases.rule_changes import base_name
 from agent_eval_results.report.views import Reference, one_line
 from agent_eval_results.report.views.digest import case_name
@@ -192,6 +192,10 @@ def sentence(view: View, reason: Reason) -> Sequence[Step]:
 
 
 def _run_again(view: View) -> list[Step]:
+    merged = view.report.merged_from
+    if merged is not None and merged.missing and not view.report.is_for_merge:
+        run = listed([f"`--shard {index}/{merged.total}`" for index in merged.missing], _MOST_PLACES)
+        return [f"run {parts(merged.missing, merged.total)} ({run}) into a directory of its own, and merge again"]
     return [_AGAIN if view.report.is_for_merge else "run it again"]
 
 

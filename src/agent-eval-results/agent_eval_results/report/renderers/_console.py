@@ -235,6 +235,9 @@ def _cause(
     yield indented(styled((phrases.cause_evidence(cause, view.branch), "")))
     if place := phrases.changed_here(cause):
         yield indented(styled((place, "cyan")))
+    errors = [run.error for run in example.case.runs if run.error is not None]
+    if errors and views.has_cause(example.case):
+        yield indented(styled((errors[0].hint or "", "dim")))
     yield ""
     yield from _example(example)
     others = [case for case in cases if case is not example.case]
@@ -438,8 +441,10 @@ def _commands(view: views.View, files: Mapping[str, str], *, attended: bool) -> 
     name = next(iter([*examples, *failing])).eval_id
     where = f" {shlex.quote(folder)}" if folder not in {"", "agent-eval-results"} else ""
     # A name that the terminal shows otherwise than it is can't be copied.
-    shown = f" {shlex.quote(name)}" if views.one_line(name) == name and len(name) <= _LONGEST_NAME else ""
-    accepts = attended and not report.is_for_merge and can_accept(view)
+    shown = f" {shlex.quote(name)}" if name and views.one_line(name) == name and len(name) <= _LONGEST_NAME else ""
+    # What a recording lacks is no new behaviour.
+    lacks = any(problem.code == "recording-unusable" for problem in report.problems)
+    accepts = attended and not report.is_for_merge and not lacks and can_accept(view)
     accept = [f"If the new behaviour is right: agent-eval accept{where}"] * accepts
     return [f"Look: agent-eval show{where}{shown}", *accept]
 
