@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.pipeline.ci_context import CIContext
-from agent_eval.pipeline.context import default_model, model_settings, model_uses
+from agent_eval.pipeline.context import at_setting, default_model, model_settings, model_uses
 from agent_eval_scoring.core.problem import Problem, Severity
 from agent_eval_scoring.evalset.models import Suite
 
@@ -56,21 +56,6 @@ def _unused_settings(settings: Settings, suite: Suite) -> list[Problem]:
         at_setting(dataclasses.replace(problem, severity=Severity.WARNING), settings, problem.code[:11])
         for problem in check_settings(configured)
     ]
-
-
-def at_setting(problem: Problem, settings: Settings, name: str) -> Problem:
-    """A problem of a setting's value that has no place, at the setting's line in agent-eval.toml if it is there."""
-    from agent_eval.settings import CONFIG_FILE
-    from agent_eval_scoring.core.toml_lines import lines_of
-
-    if problem.file is not None or not settings.sources.get(name, "").endswith(CONFIG_FILE):
-        return problem
-    try:
-        line = lines_of((settings.root / CONFIG_FILE).read_text("utf-8")).get((name,))
-    except (OSError, ValueError):
-        line = None
-    message = problem.message if problem.message.startswith(name) else f"`{name}`: {problem.message}"
-    return dataclasses.replace(problem, file=CONFIG_FILE, line=line, message=message)
 
 
 def with_agent_of_paths(settings: Settings) -> Settings:

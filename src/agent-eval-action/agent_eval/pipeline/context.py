@@ -258,8 +258,6 @@ async def prepare(
         )
         for choice in running
     ]
-    from agent_eval.pipeline._files import at_setting
-
     problems = [
         at_setting(each, settings, "agent-cwd") if each.code == "setting-invalid" else each
         for each in unreachable(places, root, isolation)
@@ -300,6 +298,21 @@ async def _set_up(command: str, context: RunContext, isolation: Isolation, maske
 
     async with context.setting_up:
         await run_setup(command, sandbox=isolation.sandbox, root=root, masker=masker, log=context.log)
+
+
+def at_setting(problem: Problem, settings: Settings, name: str) -> Problem:
+    """A problem of a setting's value that has no place, at the setting's line in agent-eval.toml if it is there."""
+    from agent_eval.settings import CONFIG_FILE
+    from agent_eval_scoring.core.toml_lines import lines_of
+
+    if problem.file is not None or not settings.sources.get(name, "").endswith(CONFIG_FILE):
+        return problem
+    try:
+        line = lines_of((settings.root / CONFIG_FILE).read_text("utf-8")).get((name,))
+    except (OSError, ValueError):
+        line = None
+    message = problem.message if problem.message.startswith(name) else f"`{name}`: {problem.message}"
+    return dataclasses.replace(problem, file=CONFIG_FILE, line=line, message=message)
 
 
 def model_settings(settings: Settings) -> ModelSettings:
