@@ -71,7 +71,18 @@ LAYOUTS = [
 ]
 MAPPING = {"evals/**": "one", "evals/deep/": "two", "*.md": "one", "other/**": "none"}
 OLD = {"one/agent.py": AGENT, "old/recordings.jsonl.gz": "", "empty/README.md": ""}
-NAMES = ("one", "one/", "./one/agent.py", "ROOT/one", "package.agents.weather", "onee", "onee#cook", "empty", "group")
+NAMES = (
+    "one",
+    "one/",
+    "./one/agent.py",
+    "ROOT/one",
+    "package.agents.weather",
+    "onee",
+    "record:a.json",
+    "onee#cook",
+    "empty",
+    "group",
+)
 SITUATIONS: dict[str, Situation] = {
     **{f"layout {number}": ({path: text}, BOT, {}) for number, (path, text) in enumerate(LAYOUTS, 1)},
     "the root": ("agent.py", "evals/x.test.json", {}),

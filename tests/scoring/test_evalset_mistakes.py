@@ -123,6 +123,21 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
         "[unknown-key] `function` is not a key of a function call.",
         'This is the form of OpenAI\'s API. Write {"name": "get_weather", "args": {"city": "Berlin"}}.',
     ),
+    "a call as in events": (
+        of_calls({"functionCall": {"name": "get", "args": {}}}),
+        "[unknown-key] `functionCall` is not a key of a function call.",
+        'Remove the key `functionCall`, and write what is in it directly: {"name": "get_weather", "args": ',
+    ),
+    "a response as in events": (
+        of_turn({"tool_responses": [{"function_response": {"name": "get", "response": {}}}]}),
+        "[unknown-key] `function_response` is not a key of a function response.",
+        'Remove the key `function_response`, and write what is in it directly: {"name": "get_weather", "response": ',
+    ),
+    "a metric of DeepEval": (
+        {"a.test.json": SET, "test_config.json": {"criteria": {"AnswerRelevancyMetric": 0.5}}},
+        "3:1: error [unknown-metric] There is no metric `AnswerRelevancyMetric`.",
+        'If it is a class of DeepEval, write "answer_relevancy": {"threshold": 0.5, "metric": "AnswerRelevancyMetric"}, and beside `criteria`: ',
+    ),
     "a call's name with parentheses": (
         of_calls({"name": "get()", "args": {}}),
         "[invalid-value] No tool can be named `get()`, so no call of the agent can match it.",

@@ -204,6 +204,7 @@ TWO = [use(), use("openai/gpt-5")]
 CHECKED: Sequence[Checked] = (
     ([use(case=f"a:{n}") for n in range(5)], PLAIN, {}),
     ([use("gemnini")], PLAIN, KEY),
+    ([use("gemni-2.5-flash"), use("claude-sonnet-4-5")], PLAIN, KEY),
     ([use(temprature=1)], PLAIN, KEY),
     ([use(temperature="hot")], PLAIN, KEY),
     ([use(http_options={"base_url": "https://evil.example"})], PLAIN, KEY),

@@ -168,6 +168,14 @@ def test_settings__of_policies() -> None:
 @pytest.mark.parametrize(
     ("line", "what", "todo"),
     [
+        *(
+            (
+                f'paths = "{path}"',
+                f"The file can't be read: {error}",
+                "In double quotes, a backslash begins an escape: ",
+            )
+            for path, error in (("evals\\home", "Unescaped '\\' in a string"), ("C:\\Users", "Invalid hex value"))
+        ),
         ("paths = [evals]", "The file can't be read: Invalid value: `paths = [evals]`", 'Texts need quotes: "evals".'),
         (
             "fail-fast = True",

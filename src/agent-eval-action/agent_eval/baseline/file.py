@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,7 @@ from agent_eval.baseline.git import ORIGIN, Entry, Git, GitError, Remote, short
 from agent_eval.baseline.lookup import Baseline, BaselineRequest, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
 from agent_eval_results import BaselineSource, RunReport
+from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.core.text import harmless
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -71,7 +73,7 @@ class FileSource:
         try:
             entry = self._entry(self.git, request)
             if entry is None:
-                return NoneYet(message=f"There is no {where}.", hint=_RECORD)
+                return NoneYet(message=f"There is no {where}.", hint=self._record())
             if entry.size is None:
                 return FetchFailed(message=f"{where} is not used: it is not a regular file.", hint=_NAME_FILE)
             if entry.size > self.max_bytes:
@@ -101,9 +103,18 @@ class FileSource:
             recordings = beside.read_bytes() if beside and kept and beside.stat().st_size <= MAX_BYTES else None
             return self._read(resolved.read_bytes(), where, recordings)
         except FileNotFoundError:
-            return NoneYet(message=f"There is no {where}.", hint=_RECORD)
+            return NoneYet(message=f"There is no {where}.", hint=self._record())
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links, before Python 3.13
             return FetchFailed(message=f"{where} could not be read: {harmless(str(error))}.")
+
+    def _record(self) -> str:
+        """How to record the file, and the file of a similar name that may be meant."""
+        path = PurePosixPath(self.path)
+        with contextlib.suppress(OSError):
+            files = [file.name for file in (self.root / path.parent).iterdir() if file.suffix == ".json"]
+            if (near := nearby(path.name, files, 1)) and near[0] != path.name:
+                return f"Did you mean `baseline: file:{harmless(str(path.with_name(near[0])))}`? {_RECORD}"
+        return _RECORD
 
     @property
     def _beside(self) -> PurePosixPath | None:

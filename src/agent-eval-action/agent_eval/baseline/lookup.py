@@ -200,6 +200,9 @@ def checked(baseline: Found, head: RunReport, base: RunReport, pairing: Pairing)
     if reason is None:
         return baseline
     *before, last = baseline.steps
+    if last.source == "file" and not pairing.pairs and not pairing.changed:
+        todo = "Name results of these eval files as `baseline`; these may be of other files or of another repository."
+        reason = replace(reason, message=f"{reason.message} {baseline.message}", hint=todo)
     own = step_of(last.source, reason)
     said = next((step for step in before if step.status == "incompatible"), own)
     return Incompatible(message=said.message, why=said.reason, steps=(*before, own))

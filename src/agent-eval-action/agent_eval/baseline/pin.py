@@ -7,6 +7,7 @@ time of the event, and the branch may have changed since.
 from __future__ import annotations
 
 import difflib
+import shlex
 from dataclasses import replace
 
 from agent_eval.baseline.git import Git, GitError, short
@@ -17,6 +18,7 @@ from agent_eval_scoring.core.text import harmless
 
 _BRANCHES = ("main", "master")
 """Branches to try outside GitHub if the default branch is unknown."""
+_SPELLING = "Check the spelling."
 _DEPTH = "Check out with `fetch-depth: 0`, or let this step have the token (`github-token`)."
 
 
@@ -168,8 +170,15 @@ def _with_branch(
         return name, base, f"the merge base with {harmless(name)}"
     listed = " or ".join(harmless(name) for name in names)
     first = _suggestion(named, git) if named else "Name one with `base-ref`."
+    shallow = ""
+    if isinstance(git, Git) and git.is_shallow():
+        shallow = ": it is shallow"
+        if named and first == _SPELLING and not named.startswith("-"):
+            refs = shlex.quote(harmless(f"{named}:refs/remotes/origin/{named}"))
+            first = f"Fetch it with `git fetch --unshallow origin {refs}`, or check the spelling."
     raise _Unknown(
-        f"This clone has no branch {listed} to compare with.", f"{first} In CI, check out with `fetch-depth: 0`."
+        f"This clone has no branch {listed} to compare with{shallow}.",
+        f"{first} In CI, check out with `fetch-depth: 0`.",
     )
 
 
@@ -190,7 +199,7 @@ def _tip(name: str, named: str | None, git: Git | GitError) -> str | None:
 def _suggestion(name: str, git: Git | GitError) -> str:
     """Suggests branches and tags with a similar name."""
     if isinstance(git, GitError):
-        return "Check the spelling."
+        return _SPELLING
     refs = git.refs()
     near = difflib.get_close_matches(name, refs, n=3) or [ref for ref in refs if name.endswith(f"/{ref}")]
-    return f"Did you mean {' or '.join(harmless(ref) for ref in near)}?" if near else "Check the spelling."
+    return f"Did you mean {' or '.join(harmless(ref) for ref in near)}?" if near else _SPELLING

@@ -201,7 +201,10 @@ def _form(setting: Setting) -> tuple[str, str]:
 
 _MAY_BE_SECRET = re.compile("key|token|secret|passw|headers|credential|auth", re.IGNORECASE)
 _TOML = "The file must be TOML, e.g. `num-runs = 3`."
+_BACKSLASH = "In double quotes, a backslash begins an escape: write `/`, two backslashes, or single quotes."
 _REMEDIES = {
+    "Unescaped": _BACKSLASH,
+    "Invalid hex value": _BACKSLASH,
     "Invalid value": 'Texts need quotes, e.g. `gate = "both"`.',
     "Cannot overwrite": "A key may occur only once: delete one of the lines.",
     "Cannot declare": "A table may occur only once: join the two.",

@@ -16,9 +16,10 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from agent_eval_agents.driver import Driver
-from agent_eval_agents.registry import driver_of
+from agent_eval_agents.registry import DRIVERS, driver_of
 from agent_eval_scoring.core.files import open_regular
 from agent_eval_scoring.core.problem import Problem, Severity
+from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.core.text import carriable, plural, without_credentials
 from agent_eval_scoring.evalset.models import LoadedFile
 
@@ -314,6 +315,13 @@ class Finder:
             message = f"{who} names the address {address} with the unknown protocol `{plain(other[1])}`"
             hint = f"Write `adk:{address}` for ADK's REST interface (`adk api_server`), or `a2a:{address}` for A2A."
             return Problem(code="remote-agent-url", message=message, hint=hint)
+        prefix, colon, rest = name.partition(":")
+        if colon and driver_of(name).prefix == "" and not (self.root / prefix).exists():
+            near = nearby(prefix, [driver.prefix.removesuffix(":") for driver in DRIVERS if driver.prefix], 1, 0.7)
+            if near or (rest.endswith((".json", ".jsonl")) and (self.root / rest).is_file()):
+                message = f"{who} names {plain(name)}, but there are no agents with `{plain(prefix)}:`"
+                hint = f"Did you mean `{near[0] if near else 'recorded'}:{plain(rest)}`?"
+                return Problem(code="agent-not-found", message=message, hint=hint)
         if name.endswith(".json") and (self.root / name).is_file():
             message = f"{who} names {plain(name)}, which is a file of JSON, not an agent"
             hint = f"An eval file goes without `--agent`: `agent-eval run {plain(name)}`. Recorded answers: "

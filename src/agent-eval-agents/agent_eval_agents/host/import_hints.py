@@ -66,9 +66,12 @@ def known_hint(
             for near in nearby(path.name, _names_in(place / path.parent, root), 1)
         ]
         guess = (
-            f"Did you mean `{close[0]}`?" if close else "Commit it, if it is only on your machine, or correct the path."
+            f"Did you mean `{close[0]}`?"
+            if close
+            else "Commit it, if it is only on your machine, or correct the path; of a file beside the code it is "
+            f'`Path(__file__).parent / "{path}"`.'
         )
-        return f"The repository has no `{path}`. {guess}"
+        return f"Neither the agent's directory nor the repository's root has `{path}`. {guess}"
     shown = path.relative_to(root).as_posix() if root is not None and path.is_relative_to(root) else name[1]
     close = nearby(path.name, _names_in(path.parent, root), 1)
     guess = f"Did you mean `{close[0]}`?" if close else "Commit it, if it is only on your machine, or correct the path."
@@ -207,6 +210,7 @@ def _missing_module(message: str, agent: Path, root: Path, nearest: str | None) 
         return f"{guess}{'c' if guess else 'C'}{todo}: neither the repository's root nor `src` has `{first}`."
     elif first:
         guess += f"correct the import, or add the package of `{first}` to the agent's requirements. "
+        guess += "An interpreter named by `--agent-python` needs it installed. "
     guess += "Importable are the agent's parent directory, the repository's root and `src`."
     return f"{guess[:1].upper()}{guess[1:]}"
 

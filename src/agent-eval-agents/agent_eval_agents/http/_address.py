@@ -88,7 +88,10 @@ def parse_url(text: str) -> RemoteUrl:
     if scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise ValueError("it must begin with http://HOST or https://HOST")
     if "@" in parts.netloc:
-        raise ValueError("it contains a user name or a password; use `agent-headers` instead")
+        raise ValueError(
+            "it contains a user name or a password; write `Authorization: Basic ...` in `agent-headers` instead, on "
+            "the command line in the variable AGENT_EVAL_AGENT_HEADERS"
+        )
     if parts.query:
         raise ValueError("it has a query (?...)")
     host = parts.hostname.lower()

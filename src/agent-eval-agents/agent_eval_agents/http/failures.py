@@ -78,7 +78,7 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
         case "dns":
             hint = "Check the host name, and that the runner can resolve it."
         case "tls" if "WRONG_VERSION_NUMBER" in error.message:
-            hint = f"The server does not speak TLS there. Write http: `{url.replace('https:', 'http:', 1)}`."
+            hint = "The server does not speak TLS there: write `http:` instead of `https:` in the address."
         case "tls":
             hint = "For a certificate of your own authority, set SSL_CERT_FILE. Verification can't be switched off."
         case "address":

@@ -27,6 +27,13 @@ _AMBIGUOUS = "judge-key-ambiguous"
 IN_FILES = frozenset({"judge-model-unknown", "judge-config-invalid", "judge-config-ignored"})
 """Codes of problems that depend on the config file alone, not on the machine."""
 
+_BARE = {
+    "claude": ("anthropic/", "openrouter/anthropic/", "bedrock/anthropic."),
+    "mistral-": ("mistral/",),
+    "deepseek-": ("deepseek/",),
+    "grok-": ("xai/",),
+}
+"""The beginnings of well-known models' names, and what is before them with each provider."""
 _NAMED = 3
 """Number of uses of a model that a finding lists; it counts the rest."""
 
@@ -161,6 +168,11 @@ def _other_way(name: str) -> str:
     near = nearby(name.partition("/")[0], PROVIDERS, 1, 0.7) if "/" in name else ()
     if near and near[0] != name.partition("/")[0]:
         return f"Did you mean `{near[0]}/{name.partition('/')[2]}`?"
+    if "/" not in name and (providers := next((found for start, found in _BARE.items() if name.startswith(start)), ())):
+        return f"Write {' or '.join(f'`{provider}{name}`' for provider in providers)}."
+    family, dash, rest = name.partition("-")
+    if dash and rest and family != "gemini" and nearby(family, ["gemini"], 1, 0.7):
+        return f"Did you mean `gemini-{rest}`?"
     claude = (
         "Claude is `anthropic/MODEL`, `bedrock/anthropic.MODEL` or `openrouter/anthropic/MODEL`. "
         if "claude" in name.lower()

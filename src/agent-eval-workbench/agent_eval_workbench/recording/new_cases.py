@@ -19,7 +19,7 @@ from agent_eval_scoring.evalset.models import EvalCase, EvalConfig
 from agent_eval_workbench.recording.live import Take
 from agent_eval_workbench.recording.stored import masks_in
 from agent_eval_workbench.recording.target import Refused, Target, checked_text
-from agent_eval_workbench.sources.cases import CaseForm, eval_cases, tool_failures
+from agent_eval_workbench.sources.cases import CaseForm, eval_cases, is_no_tool, tool_failures
 from agent_eval_workbench.sources.conversation import Conversation
 
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}")
@@ -180,10 +180,14 @@ def failed_tools(
     for case, conversation in zip(cases, conversations, strict=False):
         # The last error of each tool: a tool that fails fails in every turn.
         found = dict(failure for turn in conversation.turns for failure in tool_failures(turn))
+        if any(turn.lost_toolsets for turn in conversation.turns):
+            # That a toolset's tools are missing then says nothing more.
+            found = {each: error for each, error in found.items() if not is_no_tool(error)}
         failures = [f"{each}: {shorten(error.split(chr(10))[0], _LONGEST_ERROR)}" for each, error in found.items()]
         if failures:
             message = f"In the case `{case.eval_id}` tools failed: {listed(failures, _PLACES)}"
-            hint = f"If that is not what the case is about, fix it and record again. The agent's log: {logs}"
+            hint = "If that is not what the case is about, fix it and record it again: "
+            hint += f"`--id {case.eval_id} --replace`. The agent's log: {logs}"
             problems.append(_found(message, hint, name, code="record-tool-failed"))
     return problems
 

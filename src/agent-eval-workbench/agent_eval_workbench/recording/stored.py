@@ -78,7 +78,12 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
             "Sources are sessions of ADK (JSON or SQLite, or an agent's directory with .adk/session.db), results of "
             f"ADK, conformance tests, traces, and the output directory of a run ({docs_page('authoring')})."
         )
-        if has_events_only(path):
+        if path.is_dir() and any((path / file).is_file() for file in ("agent.py", "__init__.py", "root_agent.yaml")):
+            hint = (
+                "If it is an agent, it has kept no conversation. Talk to it first (`adk run` or `adk web`), or record "
+                "one now: `agent-eval record EVAL_FILE --say 'MESSAGE'`, without `--from`."
+            )
+        elif has_events_only(path):
             hint = (
                 "These events, e.g. of `adk run --jsonl`, lack the user's messages. The session has them: `adk run` "
                 "and `adk web` keep it in the agent's directory (--from AGENT_DIRECTORY), unless they run in memory."

@@ -113,6 +113,11 @@ def tool_failures(turn: Invocation) -> list[tuple[str, str]]:
     return failures + [(each.name or "a tool", _error_of(each)) for each in responses]
 
 
+def is_no_tool(error: str) -> bool:
+    """Whether an error is ADK's of a call of a tool that the agent does not have."""
+    return error.startswith(_NO_TOOL) and " failed as no tool" in error
+
+
 def _error_of(response: FunctionResponse) -> str:
     value = response.response or {}
     return str(value.get("error") or value.get("error_message") or value.get("message") or value)
@@ -123,9 +128,7 @@ def _quotes_adk(turn: Invocation) -> bool:
     said = "" if turn.final_response is None else text_of(turn.final_response)
     # Without the exception's class: the answer quotes its message.
     errors = [lost.error.partition(": ")[2].strip() for lost in turn.lost_toolsets]
-    errors += [
-        error for _, error in tool_failures(turn) if error.startswith(_NO_TOOL) and " failed as no tool" in error
-    ]
+    errors += [error for _, error in tool_failures(turn) if is_no_tool(error)]
     return any(error and (error in said or error.split("\n")[0] in said) for error in errors)
 
 

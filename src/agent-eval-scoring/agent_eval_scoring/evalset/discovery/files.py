@@ -181,7 +181,10 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
         *(f"Start agent-eval in {top}, which has `{file.name}`." for file in elsewhere[:1]),
         *(() if skipped else reasons(root, [path for path in paths if path.is_dir()], skip)),
     ]
+    if is_outside := top is None and not targets:
+        where = f"{absolute(root)}, where agent-eval was started"
     hints = reasons_found or [
+        *(["Only files below it are found: start agent-eval in the root of your repository."] if is_outside else []),
         "Eval files are named `*.test.json` or `*.evalset.json`, and must not be ignored by git. To run a file with "
         "another name, pass its path.",
         *(["Check the `exclude` patterns too."] if filtered else []),

@@ -59,7 +59,9 @@ def read_criteria(document: Document, skip: Collection[str] = ()) -> tuple[list[
         hint = 'Add some, e.g. "criteria": {"tool_trajectory_avg_score": 1.0}. If the file is another tool\'s, '
         hint += "`exclude` leaves it out, and `config` names yours."
         place, near = "criteria", [key for key in document.value if key != "criteria" and near_miss(key, ["criteria"])]
-        if lost := [key for key in document.value if key in METRICS]:
+        if lists := [key for key in document.value if key in _LISTS]:
+            place, hint = lists[0], hint_for_key(lists[0]) or hint
+        elif lost := [key for key in document.value if key in METRICS]:
             hint = f'Put the criteria below the key `criteria`: {{"criteria": {{"{lost[0]}": ...}}}}.'
         elif "eval_cases" in document.value:
             hint = "It is an eval set. Name a file with criteria, such as test_config.json."
@@ -184,19 +186,27 @@ def hint_for_metric(metric: str, names: Iterable[str]) -> str:
         guess = f"Known metrics: {listed([f'`{name}`' for name in known], 8)}."
     # DeepEval's classes (`AnswerRelevancyMetric`): by letters they resemble ours, which score something else.
     if metric.endswith("Metric") or metric == "GEval":
-        return f"DeepEval's metrics have names of their own here: {docs_page('custom-metrics')}#deepevals-metrics."
+        own = to_snake(metric.removesuffix("Metric")).strip("_")
+        criterion = json.dumps({own: {"threshold": 0.5, "metric": metric}})[1:-1]
+        entry = json.dumps({own: {"code_config": {"name": "agent_eval_deepeval.metric"}}})
+        return (
+            f'If it is a class of DeepEval, write {criterion}, and beside `criteria`: "custom_metrics": {entry} '
+            f"({docs_page('custom-metrics')}#deepevals-metrics)."
+        )
     if ours is not None:
         return guess
     return f"{guess} {docs_page('criteria')} has them all, and other tools' names."
 
 
+_LISTS = {"metrics", "eval_metrics", "evaluation_metrics", "metrics_to_run"}
+"""Other tools' keys of their lists of metrics."""
 _SETTINGS = {"num-runs", "min-pass-rate", "concurrency", "turn-timeout", "fail-fast", "judge-model", "exclude"}
 """Settings that people write in a config file."""
 
 
 def hint_for_key(key: str) -> str | None:
     """The hint for a criterion beside `criteria`, and for other tools' lists of metrics; None for other keys."""
-    if key in {"metrics", "eval_metrics", "evaluation_metrics", "metrics_to_run"}:
+    if key in _LISTS:
         return 'ADK has the metrics as keys of "criteria", each with its threshold: {"response_match_score": 0.8}.'
     if (setting := key.replace("_", "-")) in _SETTINGS:
         return f"It is a setting: write `{setting} = ...` in agent-eval.toml, or `--{setting} ...`."

@@ -53,7 +53,8 @@ def foreign_eval_file(path: Path, name: str, *, named: bool) -> Problem | None:
         return None
     message = "is not an eval set: it has no key of one, so it seems to be another tool's."
     if named:
-        return _found(name, Severity.ERROR, message, "Name an eval file.", code="not-an-eval-set")
+        hint = "Leave it out of the paths. Without paths, `agent-eval run` finds the eval files and skips other tools'."
+        return _found(name, Severity.ERROR, message, hint, code="not-an-eval-set")
     return _found(name, Severity.NOTICE, f"{message} It is not run.", "", code="foreign-file")
 
 

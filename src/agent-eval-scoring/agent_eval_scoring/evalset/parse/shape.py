@@ -276,6 +276,11 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
     return document.error("invalid-value", message, path=(*path, *inner), hint=advice)
 
 
+_PARTS = {
+    "function_call": '{"name": "get_weather", "args": {"city": "Berlin"}}',
+    "function_response": '{"name": "get_weather", "response": {"degrees": 21}}',
+}
+"""Keys of an event's parts, whose content is an entry of `tool_uses` or `tool_responses`."""
 _OPENAI = "This is the form of OpenAI's API."
 
 
@@ -284,6 +289,8 @@ def _renaming(document: Document, path: JsonPath, keys: list[str]) -> str:
     key, value = str(path[-1]), _value_at(document.value, path)
     if key == "function" and "name" in keys and isinstance(value, dict):
         return f'{_OPENAI} Write {{"name": "get_weather", "args": {{"city": "Berlin"}}}}.'
+    if (part := to_snake(key)) in _PARTS and "name" in keys and isinstance(value, dict):
+        return f"Remove the key `{key}`, and write what is in it directly: {_PARTS[part]}."
     if key == "weight" and "rubric_id" in keys:
         return 'Weights are in the criterion, beside `rubrics`: "rubric_weights": {"RUBRIC_ID": 2}.'
     hint = did_you_mean(key, keys)
