@@ -379,6 +379,10 @@ async def test_file__is_that_of_the_base_on_a_pull_request_and_its_own_elsewhere
     cut.git("remote", "set-url", "origin", str(tmp_path / "gone"))
     await told("in a shallow clone without its remote", cut, "e" * 40)
     check("golden_baseline_files.txt", "".join(said))
+    (tmp_path / "baseline.json").write_text("{}", "utf-8")
+    wanted = BaselineRequest(repository="", base_ref="main", commit=base, how="", is_pull_request=False)
+    missing = await FileSource(path="basline.json", root=tmp_path, git=GitError("No git here.")).find(wanted)
+    assert (missing.hint or "").startswith("Did you mean `baseline: file:baseline.json`? To record one, commit")
     source = FileSource(path=PATH, root=tmp_path, git=GitError("No git here.", hint="Install git."), remote=Remote())
     request = BaselineRequest(repository="", base_ref="main", commit="e" * 40, how="", is_pull_request=True)
     assert await source.find(request) == FetchFailed(

@@ -413,6 +413,7 @@ def test_pin__which_commit_a_run_is_compared_with(story: Story, github: FakeGitH
     find("a push to another branch, in a shallow clone without GitHub", push(story.head, "feature"), clone)
     find("on a laptop", GitHubEvent(), story.at(story.head))
     find("on a laptop, without git", GitHubEvent(), NO_GIT)
+    find("base-ref: a branch that a shallow clone lacks", GitHubEvent(), clone, base_ref="stable")
     story.repo.git("branch", "release/1", story.old)
     story.repo.git("tag", "first", story.old)
     for name in ("release/1", "first", story.tip, "--output=x", "mian"):

@@ -136,7 +136,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
     "a metric of DeepEval": (
         {"a.test.json": SET, "test_config.json": {"criteria": {"AnswerRelevancyMetric": 0.5}}},
         "3:1: error [unknown-metric] There is no metric `AnswerRelevancyMetric`.",
-        'If it is a class of DeepEval, write "answer_relevancy": {"threshold": 0.5, "metric": "AnswerRelevancyMetric"}, and beside `criteria`: ',
+        'If it is a class of DeepEval, write "answer_relevancy": {"threshold": 0.5, "metric": "AnswerRelevancyMetric"}',
     ),
     "a call's name with parentheses": (
         of_calls({"name": "get()", "args": {}}),

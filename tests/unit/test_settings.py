@@ -165,14 +165,17 @@ def test_settings__of_policies() -> None:
     assert reader.metric("safety_v1", reader.of_case("a.test.json", "a")).alpha == pytest.approx(0.025)
 
 
+ESCAPES = "In double quotes, a backslash begins an escape: write `/`, two backslashes, or single quotes."
+
+
 @pytest.mark.parametrize(
     ("line", "what", "todo"),
     [
         *(
             (
                 f'paths = "{path}"',
-                f"The file can't be read: {error}",
-                "In double quotes, a backslash begins an escape: ",
+                f'The file can\'t be read: {error}: `paths = "{path}"`',
+                ESCAPES,
             )
             for path, error in (("evals\\home", "Unescaped '\\' in a string"), ("C:\\Users", "Invalid hex value"))
         ),

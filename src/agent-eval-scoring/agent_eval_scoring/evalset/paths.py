@@ -37,10 +37,8 @@ def searched(root: Path) -> str:
     """The searched directory, for messages: the repository, or a subdirectory of it."""
     root = absolute(root)
     top = repository_of(root)
-    if top == root:
+    if top is None or top == root:
         return "the repository"
-    if top is None:
-        return f"{root}, where agent-eval was started (no git repository)"
     return f"`{name_of(root, top)}/` of the repository {top}, where agent-eval was started"
 
 
