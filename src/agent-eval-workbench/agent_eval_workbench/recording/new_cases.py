@@ -187,7 +187,7 @@ def failed_tools(
         if failures:
             message = f"In the case `{case.eval_id}` tools failed: {listed(failures, _PLACES)}"
             hint = "If that is not what the case is about, fix it and record it again: "
-            hint += f"`--id {case.eval_id} --replace`. The agent's log: {logs}"
+            hint += f"`{name}:{case.eval_id} --replace`. The agent's log: {logs}"
             problems.append(_found(message, hint, name, code="record-tool-failed"))
     return problems
 
