@@ -330,6 +330,9 @@ DIFFERS = 0.02
 CHECKED_CASES = 8
 """Most cases of a check of a constant error."""
 
+_OF_ALL = 2 * stats.FULL_BASE
+"""About so many base runs check all cases that got worse."""
+
 
 def runs_to_check(families: Sequence[stats.Family], each: int, *, again: bool) -> dict[str, int]:
     """Base runs that the check still needs, by case id.
@@ -343,11 +346,13 @@ def runs_to_check(families: Sequence[stats.Family], each: int, *, again: bool) -
     missing: dict[str, int] = {}
     for family in _findings(families):
         suite = family.suite_p is not None and family.suite_p <= family.level
-        worse = family.named or (not suite and got_worse(family))
+        worse = family.named or (() if suite else got_worse(family))
         # What fails every time here would hardly pass twice on a base that has the fault as well.
         always = {suspect.index for suspect in family.suspects if suspect.failures == suspect.made and not again}
+        # Many cases show together what one shows by many runs; in an outage there are a dozen.
+        own = max(few, min(each, _OF_ALL // max(len(worse), 1)))
         for index in worse or range(len(family.series)):
-            if count := missing_runs(family, index, each if worse and index not in always else few):
+            if count := missing_runs(family, index, own if worse and index not in always else few):
                 missing[family.case_ids[index]] = max(count, missing.get(family.case_ids[index], 0))
     return missing
 
