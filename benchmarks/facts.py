@@ -111,8 +111,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--foreign", nargs="?", const=FOREIGN, metavar="URL", help="also the eval sets of google/adk-samples"
     )
     parser.add_argument("--held-out", action="store_true", help="the answers of facts_heldout.toml instead")
+    parser.add_argument("--options", default="names,states,negation", help="those of response_facts that are on")
     parser.add_argument("--show", action="store_true", help="print what goes wrong")
     options = parser.parse_args(arguments)
+    for name in ("names", "states", "negation"):
+        AFTER["response_facts"][name] = name in options.options.split(",")
     counts: defaultdict[tuple[str, bool], list[int]] = defaultdict(lambda: [0, 0, 0])
     references = set()
     for language, kind, is_wrong, reference, answer in held_out() if options.held_out else pairs():
