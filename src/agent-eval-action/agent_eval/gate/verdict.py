@@ -97,14 +97,18 @@ def unfinished(verdict: Verdict, reason: results.Reason) -> Verdict:
     return replace(verdict, value="inconclusive", reasons=(reason, *others))
 
 
+NOT_EXCUSED = frozenset({"base-not-fetched", "base-not-run-today"})
+"""Phrases of reasons that are an outage, but not one that kept cases from being scored."""
+
+
 def exit_code(verdict: results.VerdictValue, on_inconclusive: Literal["fail", "pass"], *, not_run: int) -> int:
     """0 passed, 1 failed, 2 invalid, 3 inconclusive.
 
     Args:
         verdict: The decision.
         on_inconclusive: `pass` makes it 0 when outages kept cases from being scored.
-        not_run: Number of cases that did not run, or whose recorded tools can't be used. A run that was stopped early
-            never exits with 0.
+        not_run: Number of cases that did not run, whose recorded tools can't be used, or that failed while an outage
+            hid the base branch (`NOT_EXCUSED`). A run that was stopped early never exits with 0.
     """
     if verdict == "inconclusive" and on_inconclusive == "pass" and not not_run:
         return 0

@@ -116,7 +116,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
 
 def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tapes_missing: bool = False) -> View:
     """Sets the exit code, the reason of an invalid run, and what each case is to the gate; returns the final view."""
-    from agent_eval.gate.verdict import exit_code, unjudged_runs
+    from agent_eval.gate.verdict import NOT_EXCUSED, exit_code, unjudged_runs
     from agent_eval_results import NOT_COMPARED, SHARD_MISSING, Reason
     from agent_eval_results.report.phrases import outcome_in_words, put_into_words
     from agent_eval_results.report.views import view_of
@@ -127,7 +127,9 @@ def _finish(on_inconclusive: Literal["fail", "pass"], report: RunReport, *, tape
     put_into_words(report)
     if report.has_verdict:
         stopped = report.has_reason(NOT_COMPARED, SHARD_MISSING)
-        not_run = report.totals.not_run + _unusable(report) + stopped
+        # Scored, too low, and only the comparison is missing: an outage must not turn that green.
+        failed = any(reason.data.get("phrase") in NOT_EXCUSED for reason in report.reasons)
+        not_run = report.totals.not_run + _unusable(report) + stopped + failed
         report.exit_code = exit_code(report.verdict, on_inconclusive, not_run=not_run)
     else:
         report.exit_code = 3 if unjudged_runs(report.cases) else 0
