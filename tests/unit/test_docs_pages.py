@@ -494,8 +494,6 @@ WORDS = " ".join(TEXT.split())
 MISSED = {
     "all 30 cases new or changed: nothing changed",
     "all 30 cases new or changed: three cases -.5",
-    "a bad moment in the screening: nothing changed: 2 cases fail, and twice again",
-    "days differ: nothing changed, sd 1.0",
     "days differ: nothing changed, sd 1.0, base can't be run",
     "three attempts of one commit, without artifacts: one case 1 to .5: red, and later green",
 }
@@ -518,7 +516,7 @@ def test_statistics_docs__a_year_of_main_is_what_was_measured() -> None:
     for words in (
         f"{float(quiet[:5]):.1%} of the harmless ones were red",
         f"{float(slip[:5]):.1%} soon after a slip",
-        f"{float(main_broken[2][:5]):.1%} while main had a case",
+        f"{float(main_broken[2][:5]):.1%}, for any reason, while main had a case",
         f"{broken} broken cases were merged, {halved} halved ones",
         f"{float(cells['| lively | every case must pass, once'][0][:5]):.1%} of the harmless ones were red",
     ):
@@ -551,9 +549,8 @@ def test_statistics_docs__the_promises_of_the_defaults_are_kept_with_their_limit
 def test_statistics_docs__the_numbers_in_the_text_are_those_measured() -> None:
     """Of an error on a day, of a thin base, and how often chance alone says that the base branch got worse."""
     gate = MEASURED["gate"]
-    half, whole = (gate[f"days differ: nothing changed, sd {sd}, base can't be run"] for sd in ("0.5", "1.0"))
-    assert f"{half.hits / half.trials:.1%} of the pull requests that change nothing fail" in WORDS
-    assert f"and {whole.hits / whole.trials:.1%} if the base branch can't be run" in WORDS
+    unseen = gate["days differ: nothing changed, sd 1.0, base can't be run"]
+    assert f"and the base branch can't be run: {unseen.hits / unseen.trials:.1%};" in WORDS
     thin = [gate[f"{depth}, base can't be run: nothing changed"] for depth in ("1 stored run", "3 stored runs")]
     one, three = (f"{count.inconclusive / count.trials:.0%}" for count in thin)
     assert f"in {one} of the pull requests that change nothing with one stored run, in {three} with three" in WORDS
