@@ -38,7 +38,8 @@ from agent_eval_workbench.exports.adk_web import adk_exports, adk_json
 
 
 def test_results__has_all_that_it_lists_and_nothing_else() -> None:
-    [block] = [each for each in ast.parse(Path(results.__file__).read_text("utf-8")).body if isinstance(each, ast.If)][:1]
+    tree = ast.parse(Path(results.__file__).read_text("utf-8"))
+    block = next(each for each in tree.body if isinstance(each, ast.If))
     imported = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     assert sorted(str(node.module) for node in imported) == sorted(results._MODULES)
     for node in imported:
