@@ -483,9 +483,9 @@ def _missing(ours: Sequence[str], theirs: Sequence[str]) -> list[Fact]:
 
 def _kept_and_lost(reference: str, text: str) -> tuple[Sequence[Fact], Sequence[Fact]]:
     """The facts of the first text that the second one has, and those that it lacks."""
-    result = compare(reference, text, names=True, states=True)
     # A contrary is only missing, never found: whether the case expects it could not be said.
-    return result.found, [fact for fact in result.missing if "contrary" not in fact.values]
+    result = compare(reference, text, names=True, states=True, contraries=False)
+    return result.found, result.missing
 
 
 def _together(gone: Sequence[Fact], new: Sequence[Fact]) -> Iterator[tuple[Fact | None, Fact | None]]:

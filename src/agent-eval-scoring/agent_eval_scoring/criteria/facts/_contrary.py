@@ -18,8 +18,10 @@ from agent_eval_scoring.criteria.tokenize import words
 
 _LONGEST = 8_000
 """Characters of a text that are read."""
-_MOST = 20
-"""Mentions of a side that are looked at."""
+_MOST = 40
+"""Mentions of a text above which they are not compared."""
+_SHARED = 0.5
+"""The share of what two sentences speak of that must be the same."""
 _SAME = 0.75
 """The share of words in common from which on a sentence is the same but for a few."""
 _LETTER = "a-z\u0621-\u064a"
@@ -27,12 +29,10 @@ _NOT = "未不非无無미"
 _JOINS = re.compile(r"[,;](?!\d)|[、،؛，；]|\s(?=(?:and|but|while|und|aber|so|و?لكن)\s)|(?<=[가-힣](?:며|고|만))\s")
 """What joins clauses, in folded text."""
 _NUMBER = re.compile(r"\d+")
-_WORD = re.compile(r"\w+")
 _FORBIDS = re.compile(r"[勿别]|지\s?마[세십]|지\s?말")
 _PAST = re.compile(r"\b(?:last|previous|earlier|letzte[nrs]?|vorige[nrs]?|zuvor|vorher)\b")
+_COMPARES = re.compile(r"\b(?:than|als)\b|比|より|보다")
 _MOST_PARTS = 60
-_Group = tuple[int, str]
-"""Its index, and the words beside which its sides contradict each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,17 @@ class _Mention:
     end: int
     strength: int
     """0: only agrees; 1: contradicts in sentences that are nearly the same; 2: contradicts."""
+    group: int
     side: int
-    beside: str
-    """The words beside which it contradicts others; empty: any."""
 
     def is_sure(self) -> bool:
         """Whether its clause neither denies nor doubts it."""
-        rest = f"{self.part.clause[: self.start]} {self.part.clause[self.end :]}"
-        return denial(rest, strict=True) is None and not _unsure().search(rest)
+        return _is_sure(f"{self.part.clause[: self.start]} {self.part.clause[self.end :]}")
 
     def speaks_of(self) -> frozenset[str]:
         """What its sentence speaks of but for the word itself."""
-        return _subjects(self.part.sentence) - subjects(self.part.clause[self.start : self.end])
+        start, end = self.part.offset + self.start, self.part.offset + self.end
+        return _subjects(f"{self.part.sentence[:start]} {self.part.sentence[end:]}")
 
 
 @functools.lru_cache(1024)
@@ -75,37 +74,28 @@ def _subjects(sentence: str) -> frozenset[str]:
 
 
 @functools.lru_cache(1024)
+def _is_sure(rest: str) -> bool:
+    return denial(rest, strict=True) is None and not _unsure().search(rest)
+
+
+@functools.lru_cache(1024)
 def _words(text: str) -> frozenset[str]:
     return frozenset(words(text))
 
 
-_Mentions = Mapping[int, Sequence[_Mention]]
-
-
 def contradicted(reference: str, answer: str) -> Iterator[Fact]:
     """The words of a reference of which its answer says only the contrary, of the same, as states; and the sentences
-    with a part that only one of both denies, in the same words. Of long texts the beginning.
+    with a part that only one of both denies, in the same words. Of long texts the beginning, of texts with many such
+    words none of those.
     """
     if reference == answer:
         return
     own, said = _parts(reference), _parts(answer)
-    mentions = _sides(own)
-    others = _sides(said) if mentions else {}
-    is_short = own[-1:] == own[:1] and said[-1:] == said[:1]
-    for group in mentions.keys() & others.keys():
-        for side, found in mentions[group].items():
-            against = [each for at, all_said in others[group].items() if at != side for each in all_said[:_MOST]]
-            sides = mentions[group], others[group]
-            first = next(
-                (
-                    each
-                    for each in found[:_MOST]
-                    if any(_is_contrary(each, other, *sides, is_short=is_short) for other in against)
-                ),
-                None,
-            )
-            if first is not None:
-                yield _fact(reference, "state", first.part, first.start, first.end)
+    mentions = _mentions(own)
+    others = _mentions(said) if mentions else []
+    for mention in mentions:
+        if any(_is_contrary(mention, other, mentions, others) for other in others):
+            yield _fact(reference, "state", mention.part, mention.start, mention.end)
     for part in own[:_MOST_PARTS]:
         alike = [other for other in said[:_MOST_PARTS] if _alike(part.clause, other.clause) >= _SAME]
         denies = {_denies(text) for other in alike for text in (other.clause, other.sentence)}
@@ -118,28 +108,31 @@ def contradicted(reference: str, answer: str) -> Iterator[Fact]:
             yield _fact(reference, "negation", part, 0, 0)
 
 
-def _is_turned(one: _Part, other: _Part) -> bool:
+def _is_turned(part: _Part, other: _Part) -> bool:
     """Whether both are on different sides of a group: open, and not closed."""
-    first, second = _sides([one]), _sides([other])
-    return any(first[group].keys() != second[group].keys() for group in first.keys() & second.keys())
+    first, second = ({(group, side) for *_, group, side in _sides(each.clause)} for each in (part, other))
+    both = {group for group, _ in first} & {group for group, _ in second}
+    return any(group in both for group, _ in first ^ second)
 
 
-def _is_contrary(mention: _Mention, other: _Mention, own: _Mentions, said: _Mentions, *, is_short: bool) -> bool:
-    """Whether the side of another text's mention contradicts it: neither text is on both.
-
-    In parts that are the same but for a few words, only their own words count, be they weak or strong.
-    """
+def _is_contrary(mention: _Mention, other: _Mention, own: Sequence[_Mention], said: Sequence[_Mention]) -> bool:
+    """Whether the side of another text's mention contradicts it, of the same: neither text is on both."""
     strength = min(mention.strength, other.strength)
-    if not (strength and mention.is_sure() and other.is_sure()):
+    if mention.group != other.group or mention.side == other.side or not strength:
         return False
-    for whole in ("clause", "sentence"):
-        first, second = getattr(mention.part, whole), getattr(other.part, whole)
-        if _alike(first, second) >= _SAME:
-            has = any(getattr(each.part, whole) == first for each in own.get(other.side, ()))
-            return not has and all(getattr(each.part, whole) != second for each in said.get(mention.side, ()))
-    if strength < 2 or own.get(other.side) or said.get(mention.side) or _was(mention) != _was(other):
+    sides = (own, other.side), (said, mention.side)
+    if any(each.group == mention.group and each.side == side for text, side in sides for each in text):
         return False
-    return is_short or bool(mention.beside) or not mention.speaks_of().isdisjoint(other.speaks_of())
+    if strength < 2 and _COMPARES.search(mention.part.clause):
+        return False  # Hotter than the other one, which is colder.
+    if _was(mention) != _was(other) or not (mention.is_sure() and other.is_sure()):
+        return False
+    if any(
+        _alike(getattr(mention.part, whole), getattr(other.part, whole)) >= _SAME for whole in ("clause", "sentence")
+    ):
+        return True
+    first, second = mention.speaks_of(), other.speaks_of()
+    return strength > 1 and len(first & second) > _SHARED * len(first | second)
 
 
 def _was(mention: _Mention) -> bool:
@@ -181,48 +174,45 @@ def _parts(text: str) -> list[_Part]:
     return found
 
 
-def _sides(parts: Sequence[_Part]) -> Mapping[_Group, Mapping[int, list[_Mention]]]:
-    """The sides that a text mentions, by group."""
-    found = defaultdict[_Group, dict[int, list[_Mention]]](dict)
-    exact, stems, either = _entries()
+def _mentions(parts: Sequence[_Part]) -> list[_Mention]:
+    """The sides that a text mentions; none, if it mentions too many to compare."""
+    found: list[_Mention] = []
     for part in parts:
-        clause = part.clause
-        for match in either.finditer(clause):
-            start = match.start(1) if match[1] else match.start(2)
-            word = match[1] or match[2]
-            end = start + len(word)
-            stem = next((word[:size] for size in range(len(word), 0, -1) if word[:size] in stems), "")
-            for group, side, strength, reads in (*exact.get(word, ()), *stems.get(stem, ())):
-                beside = (
-                    _next(word, clause[end:]) if reads == "beside" else clause[start - 2 : start] * (reads == "behind")
-                )
-                if beside or reads not in {"beside", "behind"}:
-                    mention = _Mention(part, start, end, strength, side, beside)
-                    found[group, beside].setdefault(side, []).append(mention)
+        found += (_Mention(part, *side) for side in _sides(part.clause))
+        if len(found) > _MOST:
+            return []
     return found
 
 
-def _next(word: str, after: str) -> str:
-    return after.lstrip()[:2] if word[0] >= "\u2e80" else " ".join(_WORD.findall(after)[:2])
+@functools.lru_cache(1024)
+def _sides(clause: str) -> Sequence[tuple[int, int, int, int, int]]:
+    """Starts, ends, strengths, groups and sides of the words of groups."""
+    found: list[tuple[int, int, int, int, int]] = []
+    exact, stems, either = _entries()
+    for match in either.finditer(clause):
+        start = match.start(1) if match[1] else match.start(2)
+        word = match[1] or match[2]
+        stem = next((word[:size] for size in range(len(word), 0, -1) if word[:size] in stems), "")
+        for group, side, strength in (*exact.get(word, ()), *stems.get(stem, ())):
+            found.append((start, start + len(word), strength, group, side))
+    return found
 
 
-_Entry = tuple[int, int, int, str]
+_Entry = tuple[int, int, int]
 _Entries = Mapping[str, Sequence[_Entry]]
 
 
 @functools.cache
 def _entries() -> tuple[_Entries, _Entries, re.Pattern[str]]:
-    """Words and beginnings of words with their groups, sides, strengths, and how they are read."""
+    """Words and beginnings of words with their groups, sides and strengths."""
     exact, stems = (defaultdict[str, list[_Entry]](list) for _ in range(2))
-    rows = [
-        (row["sides"], reads) for reads in ("group", "near", "beside", "behind") for row in table("contrary")[reads]
-    ]
+    rows = [(row["sides"], reads) for reads in ("group", "near") for row in table("contrary")[reads]]
     for group, (sides, reads) in enumerate(rows):
         for side, names in enumerate(sides):
             for name in listed(names):
                 strength = 0 if name[0] == "^" else 1 if name[0] == "~" or reads == "near" else 2
                 word = fold(plain(name.lstrip("~^")))
-                (stems if word[-1] == "*" else exact)[word.rstrip("*")].append((group, side, strength, reads))
+                (stems if word[-1] == "*" else exact)[word.rstrip("*")].append((group, side, strength))
     begins = defaultdict[str, list[str]](list)  # By the first letter: most places of a text are then none at once.
     for word in sorted(exact.keys() | stems.keys(), key=len, reverse=True):
         begins[word[0]].append(re.escape(word[1:]) + (f"[{_LETTER}]*" if word in stems else ""))

@@ -84,9 +84,24 @@ def _denial(start: int, text: str, value: str) -> Fact:
 
 
 def compare(
-    reference: str, answer: str, *, names: bool = False, states: bool = False, negation: bool = False
+    reference: str,
+    answer: str,
+    *,
+    names: bool = False,
+    states: bool = False,
+    negation: bool = False,
+    contraries: bool = True,
 ) -> Comparison:
-    """Looks for the facts of a reference in an answer. The arguments are those of `facts_of`."""
+    """Looks for the facts of a reference in an answer. The other arguments are those of `facts_of`.
+
+    Args:
+        reference: What is expected.
+        answer: What is said.
+        names: Also names.
+        states: Also states.
+        negation: Also what is denied.
+        contraries: With states, also words of which the answer says the contrary; with negation, second denials.
+    """
     index = _Index(answer, facts_of(answer))
     said = Words(plain(answer))
     found: list[Fact] = []
@@ -112,7 +127,7 @@ def compare(
     if negation:
         for fact, is_alike in _denials(reference, answer):
             (found if is_alike else missing).append(fact)
-    contrary = [*contradicted(reference, answer)] if states or negation else []
+    contrary = [*contradicted(reference, answer)] if contraries and (states or negation) else []
     for fact in contrary:
         is_told = any(
             each.start <= fact.start < each.end and (each.kind == "negation") == (fact.kind == "negation")
