@@ -184,6 +184,8 @@ def place_of(value: Any) -> dict[str, Any] | None:
 
 
 def _place(file: str, line: int | None, symbol: str) -> dict[str, Any] | None:
+    if not agent_places:  # a host of metrics alone
+        return None
     root = agent_places[-1]
     real = os.path.realpath(file) if is_own(file) else ""
     if not real.startswith(root) or not is_own(real):
