@@ -334,7 +334,7 @@ WRONG = ("https://evil.example/octo/shop", "{server}/octo/other", "javascript:al
 def test_link__makes_no_comment_and_links_no_fork(lab: Lab, github: FakeGitHub) -> None:
     url = f"{github.server_url}/octo/shop/actions/runs/71/artifacts/5"
     for number, arguments, fork, message in (
-        (7, ("--comment", "never"), None, "has no comment of this run"),
+        (7, ("--comment", "never"), None, "no comment of this run"),
         (8, (), "eve/shop", "from a fork"),
     ):
         lab.pull_request(number, {}, *arguments, fork=fork)
