@@ -620,3 +620,15 @@ def test_read_tape__older_versions_can_be_read_and_are_recorded_again() -> None:
     stored = Tape.model_validate_json(VERSION_1)
     assert stored.outdated
     assert not Tape.model_validate_json(tape_text(stored)).outdated, "written by this version only"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="takes another user")
+def test_tapes__a_directory_that_may_not_be_entered_is_said_of_the_tape(tmp_path: Path) -> None:
+    folder = tmp_path / "home.evalset.tools"
+    folder.mkdir(mode=0o000)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(InvalidTape, match="can't be read: Permission denied"):
+            read_tape(tape_path(tmp_path, "home.evalset.json", "lamp"), tmp_path)
+    finally:
+        os.seteuid(0)

@@ -66,9 +66,10 @@ def tape_path(root: Path, eval_file: str, eval_id: str) -> Path:
     """The file of a case's tape; it need not exist."""
     plain = root / folder_of(eval_file) / tape_name(eval_id)
     unique = plain.with_name(tape_name(eval_id, any_case=True))
-    if unique.exists():
+    # Not Path's: it raises in a directory that may not be entered, which `read_tape` reports.
+    if os.path.exists(unique):  # noqa: PTH110
         return unique
-    if not plain.exists():
+    if not os.path.exists(plain):  # noqa: PTH110
         return unique if re.search(r"[A-Z]", eval_id) else plain
     # One that was recorded before names were unique; or it is the tape of another id.
     is_own = not plain.with_name(plain.name.swapcase()).exists() or plain.name in os.listdir(plain.parent)  # noqa: PTH208
