@@ -551,6 +551,9 @@ def test_statistics_docs__the_numbers_in_the_text_are_those_measured() -> None:
     gate = MEASURED["gate"]
     unseen = gate["days differ: nothing changed, sd 1.0, base can't be run"]
     assert f"and the base branch can't be run: {unseen.hits / unseen.trials:.1%};" in WORDS
+    strict = MEASURED["settings"]["alpha .01: nothing changed"]
+    quiet = DEFAULT[bench.NOTHING[0]]
+    assert f"{strict.hits / strict.trials:.1%} instead of {quiet.hits / quiet.trials:.1%} |" in WORDS
     thin = [gate[f"{depth}, base can't be run: nothing changed"] for depth in ("1 stored run", "3 stored runs")]
     one, three = (f"{count.inconclusive / count.trials:.0%}" for count in thin)
     assert f"in {one} of the pull requests that change nothing with one stored run, in {three} with three" in WORDS

@@ -36,9 +36,10 @@ SCORES_SHARE = 0.5
 ROUND = 3
 """Fresh runs of a suspected score between two interim analyses."""
 FULL_BASE = 10
-"""Base runs of a suspected regression, if the base branch can be run."""
+"""Base runs of a suspected regression, if the base branch can be run; today's of a case that still passes some of its
+runs, before it blocks by stored runs."""
 CHECK_RUNS = 2
-"""Base runs of today of each regression, before it blocks by stored runs."""
+"""The same of a case that failed every time, and of every case where the suite got worse (`_decide.runs_to_check`)."""
 _NEWEST = 5
 """Newest records of the base: if these and its runs of today fail more often than the older ones, only they count."""
 _CHANGED = 0.05

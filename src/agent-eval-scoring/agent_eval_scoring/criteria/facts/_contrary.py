@@ -33,6 +33,7 @@ _FORBIDS = re.compile(r"[勿别]|지\s?마[세십]|지\s?말")
 _PAST = re.compile(r"\b(?:last|previous|earlier|letzte[nrs]?|vorige[nrs]?|zuvor|vorher)\b")
 _COMPARES = re.compile(r"\b(?:than|als)\b|比|より|보다")
 _MOST_PARTS = 60
+"""Clauses of a text whose denials are compared: each with each of the other text."""
 
 
 @dataclass(frozen=True, slots=True)
