@@ -172,6 +172,13 @@ def test_starting_the_job_again__until_it_is_green__does_not_erase_what_the_firs
         key: own for key, own in lab.github.state.artifacts.items() if own.run_id != lab.runs[-1].id
     }
     lucky.touch()
+    remembered = lab.again(code=1)
+    assert "What 3 earlier attempts to test this commit measured counts as well" in lab.comment(), "by the comment"
+    assert remembered.report.decision is not None
+    assert {case.case_id for case in remembered.report.confirmations} == {"evals/bot.evalset.json:door"}
+
+    lab.github.state.comments.clear()
+    lucky.touch()
     alone = lab.again()
     missing = "The results of this job's earlier attempts are unavailable: upload results"
     assert missing in lab.comment() and missing in (alone.output / "summary.md").read_text("utf-8")

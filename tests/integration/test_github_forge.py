@@ -157,6 +157,25 @@ STORIES: dict[str, tuple[Sequence[Callable[[FakeGitHub], object]], list[Try]]] =
         [lambda fake: fake.state.comment(7, marked("default", stamp(100, 3), "new"), login=ACTIONS_LOGIN, kind="Bot")],
         [Try("a", stamp(99)), Try("b"), Try("c", stamp(100, 2))],
     ),
+    "attempts that leave a memory, and a link between them": (
+        (),
+        [
+            Try("red", more={"memory": "Zmlyc3Q="}),
+            own("red, linked"),
+            Try("red, linked", stamp(100, 2), more={"memory": "c2Vjb25k"}),
+            Try("red, linked", stamp(100, 2), more={"memory": "c2Vjb25k"}),
+            Try("green, of a program that leaves none", stamp(100, 3)),
+        ],
+    ),
+    "a memory of the commit before": (
+        (),
+        [
+            Try("red", more={"memory": "Zmlyc3Q="}),
+            Try("pushed", stamp(101, sha=OTHER_SHA), more={"memory": "bmV3"}),
+            Try("again", stamp(101, 2, sha=OTHER_SHA), more={"memory": "YWdhaW4="}),
+        ],
+    ),
+    "a memory that does not fit": ((), [Try("x" * (GitHub.longest - 200), more={"memory": "A" * 300})]),
     "other keys": (
         (),
         [
@@ -224,7 +243,8 @@ def shown(comment: Comment) -> str:
     text = (
         comment.body if found is None else f"{found.text} (of {found.key}, run {found.run.run_id}.{found.run.attempt})"
     )
-    return f"{comment.login}, {comment.edits} edits: {' '.join(text.split())}"
+    memory = "".join(f" [{each.run.attempt}: {each.data}]" for each in found.memories) if found is not None else ""
+    return f"{comment.login}, {comment.edits} edits: {' '.join(text.split())[:200]}{memory}"
 
 
 def test_comments__one_comment_whatever_happens_on_the_way() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +21,7 @@ from golden_files import check
 
 from agent_eval.baseline import BaselineRequest
 from agent_eval.forge import Activity, Comment, EventError, Posted, PullRequest, RunStamp
-from agent_eval.forge.comments import marked
+from agent_eval.forge.comments import Memory, marked
 from agent_eval.forge.rest import RestError, Waiting
 from agent_eval.gitlab.events import GitLabEvent, activity, read_event
 from agent_eval.gitlab.forge import GitLab
@@ -349,12 +352,12 @@ def test_find_earlier__a_job_of_another_name_or_a_first_one_is_no_retry(fake: Fa
     )
     about = Activity(kind="compare", pull_request=merge_request, explanation="")
 
-    def earlier(job: dict[str, Any]) -> Earlier:
+    def earlier(job: dict[str, Any], key: str = "") -> Earlier:
         facts = {"run_id": pipeline["id"], "run_attempt": job["id"], "workflow": ".gitlab-ci.yml"}
         origin = Origin(repository=fake.path, commit="a" * 40, event="pull_request", pull_request=7, **facts)
         forge = client(fake, Clock())
         ci = replace(LOCAL, make_origin=lambda: origin, activity=about, forge=forge, baseline_request=request)
-        return find_earlier(ci, lambda _: None)
+        return find_earlier(ci, lambda _: None, key=key, comment_author=BOT[1])
 
     fake.job(pipeline, "lint")
     first = fake.job(pipeline)
@@ -365,6 +368,16 @@ def test_find_earlier__a_job_of_another_name_or_a_first_one_is_no_retry(fake: Fa
         fake.faults.append(Fault(status=status))
         unknown = earlier(first)
         assert unknown.unknown and f"answered {status}" in (unknown.missing or ""), "it is as without results"
+
+    content = json.dumps({"commit": "a" * 40, "usual": "1  ", "cases": {}})
+    memory = base64.b64encode(zlib.compress(content.encode())).decode()
+    fake.note(7, marked("evals", RUN, f"## Failed\n{Memory(run=RUN, data=memory).line}"), BOT)
+    fake.note(7, marked("evals", RUN, f"## Forged\n{Memory(run=RUN, data='AAAA').line}"))
+    known = earlier(fake.job(pipeline), "evals")
+    assert known.missing is None and [each.usual for each in known.remembered] == ["1  "]
+    assert earlier(fake.job(pipeline), "lint").missing == "", "another gate's comment says nothing of this one"
+    fake.faults.append(Fault(path="notes", status=503, times=99))
+    assert "503" in (earlier(fake.job(pipeline), "evals").missing or "")
 
 
 def test_forge__commits_files_pipelines_and_artifacts(gitlab: GitLabLab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import gzip
 import json
@@ -10,6 +11,7 @@ import os
 import subprocess
 import tempfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -35,8 +37,10 @@ from agent_eval.baseline.lookup import BaselineRequest, FetchFailed, Provenance
 from agent_eval.baseline.rerun import BaseWorktree, RerunSource
 from agent_eval.gate import regression
 from agent_eval.gate.history import extend
+from agent_eval.gate.stats import Series
 from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.pipeline._agents import add_changes
+from agent_eval.pipeline._attempts import _unpacked, memory_of, runs_remembered
 from agent_eval.pipeline._base_checkout import BaseCheckout, interpreter_for_base
 from agent_eval.pipeline._checkout import Checkout, surroundings
 from agent_eval.pipeline._regression import Base, Confirmation, pair_with_base, store_baseline_recordings
@@ -397,6 +401,55 @@ async def test_earlier_runs__of_attempts_that_did_not_pass_and_a_screening_that_
     first, shared = earlier["a.test.json:odd"]
     assert (first.head_screen, shared.head_screen) == ((0.0,), ())
     assert first.head_confirm == shared.head_confirm == (0.0,) * 3 and first.base_confirm == (1.0,) * 2
+
+
+async def test_memory__says_what_the_results_of_the_attempt_say(tmp_path: Path) -> None:
+    async with sides(tmp_path, stored=10) as made:
+        confirmation, report = made.confirmation, made.confirmation.report
+        report.decision, gathered = await confirmation.decide()
+    report.confirmations, report.base_runs = confirmation.head, confirmation.base
+    assert report.origin is not None
+    ids, commit = [case.case_id for case in report.cases], report.origin.commit
+    left = [memory_of(report, gathered), memory_of(report, None)]
+
+    found = [_unpacked(data, commit) for data in left]
+
+    assert len(left[0]) < 300 and None not in found
+    given = confirmation.history, confirmation.comparable, made.head_checkout.settings.policy
+    other = report.model_copy(deep=True)
+    for run in (run for each in other.cases for run in each.runs):
+        run.run_id = f"another {run.run_id}"
+    expected = regression.earlier_runs([other], report.cases, *given)
+    remembered = runs_remembered([each for each in found if each is not None], ids)
+    assert {case_id: [values_of(each) for each in series] for case_id, series in remembered.items()} == {
+        case_id: [values_of(each) for each in series] for case_id, series in expected.items()
+    }
+    assert values_of(expected["a.test.json:odd"][0]) == ((0.0,), (0.0,) * 3, (1.0,) * 2)
+
+
+def values_of(series: Series) -> tuple[tuple[float, ...], ...]:
+    return series.head_screen, series.head_confirm, series.base_confirm
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b'{"commit": "c", "usual": "", "cases": []}',
+        b'{"commit": "other", "usual": "1  ", "cases": {}}',
+        b'{"commit": "c", "usual": "1 2 ", "cases": {}}',
+        b'{"commit": "c", "usual": 1, "cases": {}}',
+        b'{"commit": "c", "usual": "1  ", "cases": {"0": ["ab"]}}',
+        b'{"commit": "c", "usual": "1  ", "cases": {"0  ": [["ab"]]}}',
+        b'{"commit": "c", "usual": "1  ", "cases": {"0  ": 1}}',
+        b'{"commit": "c", "usual": "' + b"1" * 2_000_000 + b'  ", "cases": {}}',
+    ],
+)
+def test_memory__that_somebody_edited_is_none(content: bytes) -> None:
+    assert _unpacked(base64.b64encode(zlib.compress(content)).decode(), "c") is None
+    assert _unpacked(base64.b64encode(content).decode(), "c") is None
+    assert _unpacked("no base64", "c") is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING
 from agent_eval.baseline import describe
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results
 from agent_eval.baseline.reader import UnreadableError, read_file, read_report
-from agent_eval.forge import Bound, Claim, Comment, Event, Forge, ForgeError, Posted, PullRequest, RunStamp, Unbound
+from agent_eval.forge import (
+    DEFAULT_KEY,
+    Bound,
+    Claim,
+    Comment,
+    Event,
+    Forge,
+    ForgeError,
+    Posted,
+    PullRequest,
+    RunStamp,
+    Unbound,
+)
 from agent_eval.pipeline import CIContext, change_warnings, is_gating_file, links_of
 from agent_eval_results import FILES, Origin, Reason, RunReport
 from agent_eval_scoring.core.problem import Problem
@@ -24,7 +36,6 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
     from agent_eval_results.report.views import Links
 
-DEFAULT_KEY = "default"
 _MB = 1024 * 1024
 _QUOTATION = 300
 """Characters of a quoted sentence."""
@@ -33,7 +44,13 @@ _LIMITS = ArchiveLimits(archive_bytes=64 * _MB, entries=2_000, results_bytes=16 
 
 
 def comment(
-    report: RunReport, settings: Settings, ci: CIContext, warnings: Sequence[str], *, report_url: str | None = None
+    report: RunReport,
+    settings: Settings,
+    ci: CIContext,
+    warnings: Sequence[str],
+    *,
+    report_url: str | None = None,
+    memory: str = "",
 ) -> Posted | None:
     """Writes the comment of this run. Errors of the forge are returned, not raised.
 
@@ -43,6 +60,7 @@ def comment(
         ci: The event and the pull request.
         warnings: Texts at the top of the comment.
         report_url: Where report.html can be opened. With it, only the comment that this run has written is updated.
+        memory: What the next attempt is to know (`Comment.memory`). A fork's leaves nothing.
 
     Returns:
         The result; None if no comment is due.
@@ -65,7 +83,8 @@ def comment(
     links = replace(links, report_url=report_url or event.artifact_url(page))
     run = RunStamp(run_id=event.run_id, attempt=event.run_attempt or 1, sha=pull_request.head_sha)
     made = _comment(report, settings, pull_request, run, links, warnings, key=event.key)
-    return ci.forge.upsert_comment(replace(made, own_only=report_url is not None))
+    memory = "" if pull_request.is_fork else memory
+    return ci.forge.upsert_comment(replace(made, own_only=report_url is not None, memory=memory))
 
 
 def _comment(

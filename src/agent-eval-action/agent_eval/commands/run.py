@@ -142,7 +142,8 @@ def _gate(read: _Read, io: CliIO, *, yes: bool, verbose: bool, files_are_read: b
     if settings.shard is None:  # A part of a run has no comment.
         from agent_eval.commands import publish
 
-        _comment(functools.partial(publish.comment, outcome.report, settings, ci, warnings), io)
+        post = functools.partial(publish.comment, outcome.report, settings, ci, warnings, memory=outcome.memory)
+        _comment(post, io)
     assert outcome.report.exit_code is not None  # `outcome.write` sets it.
     return outcome.report.exit_code
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_eval.forge.event import Activity, Event, EventError, Host, Kind, Mode, same_repository
 from agent_eval.forge.protocol import (
+    DEFAULT_KEY,
     TO_LINK,
     Acceptance,
     Bound,

@@ -11,13 +11,14 @@ The hidden first line identifies our comment and the run that wrote it:
 
     <!-- agent-eval key=default run=123 attempt=1 sha=abc... -->
 
-Only the first line counts: the rest is a report, in which an agent's text may look like a marker.
+Only the first line counts: the rest is a report, in which an agent's text may look like a marker. Hidden last lines are
+what each attempt at the commit leaves for the next one (`Comment.memory`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 from urllib.parse import quote, unquote
@@ -84,6 +85,27 @@ _MARKER = re.compile(
     r"<!-- agent-eval key=(?P<key>\S+) run=(?P<run>[0-9]{1,18}) attempt=(?P<attempt>[0-9]{1,18}) "
     r"sha=(?P<sha>[0-9a-f]{40,64}) -->"
 )
+_MEMORY = re.compile(
+    r"<!-- agent-eval memory run=(?P<run>[0-9]{1,18}) attempt=(?P<attempt>[0-9]{1,18}) "
+    r"sha=(?P<sha>[0-9a-f]{40,64}) (?P<data>[A-Za-z0-9+/=]+) -->"
+)
+_ATTEMPTS = 5
+"""Most attempts of which a comment keeps the memory: the newest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What a run leaves in its comment for the next attempt at the same commit: an invisible line."""
+
+    run: RunStamp
+    data: str
+    """Base64. Who can edit the comment can change it: untrusted."""
+
+    @property
+    def line(self) -> str:
+        """The line, without its end."""
+        run = self.run
+        return f"<!-- agent-eval memory run={run.run_id} attempt={run.attempt} sha={run.sha} {self.data} -->"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +116,8 @@ class Marked:
     run: RunStamp
     text: str
     """The visible text."""
+    memories: tuple[Memory, ...] = ()
+    """Of this attempt and earlier ones at the same commit, oldest first."""
 
 
 def marked(key: str, run: RunStamp, text: str) -> str:
@@ -125,8 +149,18 @@ def read_marker(body: str) -> Marked | None:
     match = _MARKER.fullmatch(first.strip())
     if match is None:
         return None
-    run = RunStamp(run_id=int(match["run"]), attempt=int(match["attempt"]), sha=match["sha"])
-    return Marked(key=unquote(match["key"]), run=run, text=text)
+    lines = text.rstrip().split("\n")
+    memories: list[Memory] = []
+    while lines and (memory := _MEMORY.fullmatch(lines[-1].strip())) is not None:
+        memories.insert(0, Memory(run=_stamp(memory), data=memory["data"]))
+        lines.pop()
+    if memories:
+        text = "\n".join(lines)
+    return Marked(key=unquote(match["key"]), run=_stamp(match), text=text, memories=tuple(memories))
+
+
+def _stamp(match: re.Match[str]) -> RunStamp:
+    return RunStamp(run_id=int(match["run"]), attempt=int(match["attempt"]), sha=match["sha"])
 
 
 def same_text(left: str, right: str) -> bool:
@@ -170,6 +204,24 @@ def upsert_comment(client: Commenting, comment: Comment) -> Posted:
         lacks = error.kind == "not-found" or "lacks a permission" in str(error)
         needs = client.to_comment if lacks else ""
         return Posted(kind=kind, message=f"The comment could not be posted. {error} {needs}".rstrip())
+
+
+def memories(client: Commenting, number: int, key: str, *, sha: str, author: str | None) -> list[str]:
+    """What earlier attempts at a commit have left in the comment of this key, oldest first (`Comment.memory`).
+
+    Args:
+        client: The repository.
+        number: The pull request.
+        key: The comment's.
+        sha: Head commit of the pull request.
+        author: Login that the token comments as; None: detected.
+
+    Raises:
+        RestError: A request failed.
+    """
+    listing = _listing(client, number, key, lambda: client.own_logins(author))
+    kept = _newest(listing.ours).marked.memories if listing.ours else ()
+    return [memory.data for memory in kept if memory.run.sha == sha]
 
 
 class _Upsert:
@@ -220,8 +272,21 @@ class _Upsert:
             return Posted(kind="superseded", url=newest.note.url, message=message)
         if same_text(newest.marked.text, self._comment.body):
             return Posted(kind="unchanged", url=newest.note.url, message="The comment is up to date.")
-        url = self._rewrite(newest, self._text)
+        url = self._rewrite(newest, self._remembering(self._kept(newest.marked.memories)))
         return Posted(kind="updated", url=url, message="The comment was updated.")
+
+    def _kept(self, before: Sequence[Memory] = ()) -> tuple[Memory, ...]:
+        """The memory of this attempt and of those before it."""
+        run, own = self._comment.run, self._comment.memory
+        kept = [memory for memory in before if memory.run.sha == run.sha and (memory.run != run or not own)]
+        if own:
+            kept.append(Memory(run=run, data=own))
+        return tuple(kept[-_ATTEMPTS:])
+
+    def _remembering(self, memories: Sequence[Memory]) -> str:
+        """The comment's body with these memories, if they fit."""
+        text = "\n".join((self._text.rstrip("\n"), *(memory.line for memory in memories)))
+        return text if memories and len(text) <= self._client.longest else self._text
 
     def _update(self, current: _Ours) -> Posted:
         written = current.marked.run
@@ -232,18 +297,19 @@ class _Upsert:
             return Posted(kind="superseded", url=current.note.url, message=message)
         # For another commit the marker is updated even if the text is the same, so that a late run of an older commit
         # sees that it is outdated.
+        kept = self._kept(current.marked.memories)
         same = same_text(current.marked.text, self._comment.body)
         if same and self._sent is not None and current.marked.run == self._comment.run:
             message = f"The comment was {self._sent}; {self._client.service}'s response was lost."
             return Posted(kind=self._sent, url=current.note.url, message=message, overwrites=self._overwrites)
-        if same and current.marked.run.sha == self._comment.run.sha:
+        if same and current.marked.run.sha == self._comment.run.sha and kept == current.marked.memories:
             return Posted(kind="unchanged", url=current.note.url, message="The comment is up to date.")
         note = ""
         if self._sent is None and current.marked.run == self._comment.run:
             self._overwrites = True
             note = " Another job of this run had written it: give each job its own `name`."
         self._sent = "updated"
-        url = self._rewrite(current, self._text)
+        url = self._rewrite(current, self._remembering(kept))
         return Posted(kind="updated", url=url, message=f"The comment was updated.{note}", overwrites=self._overwrites)
 
     def _checked(self, posted: Posted) -> Posted:
@@ -284,27 +350,35 @@ class _Upsert:
             names = ", ".join(listing.other_bots)
             note = f" {names} has posted such a comment; if that is this token's login, set `comment-author` to it."
         self._sent = "created"
-        created = self._client.create_note(self._comment.number, self._text)
+        created = self._client.create_note(self._comment.number, self._remembering(self._kept()))
         if created is not None:
             self._login = created.login or self._login  # Saves a request for the login.
         return Posted(kind="created", url=created.url if created else None, message=f"The comment was created.{note}")
 
     def _read_comments(self) -> _Listing:
-        parsed = []
-        for note in self._client.notes(self._comment.number):
-            marker = read_marker(note.body)
-            if marker is not None and marker.key == self._comment.key:
-                parsed.append(_Ours(note=note, marked=marker))
-        ours, other_bots = [], set()
-        if parsed and self._logins is None:
+        return _listing(self._client, self._comment.number, self._comment.key, self._own_logins)
+
+    def _own_logins(self) -> set[str]:
+        if self._logins is None:
             self._logins = self._client.own_logins(self._login)
-        for entry in sorted(parsed, key=lambda entry: entry.note.id):
-            # Anyone can write our marker: it counts if our account wrote it.
-            if (entry.note.login or "").casefold() in (self._logins or ()):
-                ours.append(entry)
-            elif entry.note.is_bot:
-                other_bots.add(entry.note.login or "")
-        return _Listing(ours=ours, other_bots=sorted(other_bots))
+        return self._logins
+
+
+def _listing(client: Commenting, number: int, key: str, own_logins: Callable[[], set[str]]) -> _Listing:
+    parsed = []
+    for note in client.notes(number):
+        marker = read_marker(note.body)
+        if marker is not None and marker.key == key:
+            parsed.append(_Ours(note=note, marked=marker))
+    ours, other_bots = [], set()
+    logins = own_logins() if parsed else set()
+    for entry in sorted(parsed, key=lambda entry: entry.note.id):
+        # Anyone can write our marker: it counts if our account wrote it.
+        if (entry.note.login or "").casefold() in logins:
+            ours.append(entry)
+        elif entry.note.is_bot:
+            other_bots.add(entry.note.login or "")
+    return _Listing(ours=ours, other_bots=sorted(other_bots))
 
 
 def _newest(ours: list[_Ours]) -> _Ours:

@@ -73,6 +73,8 @@ class RunStamp:
         return self.run_id, self.attempt
 
 
+DEFAULT_KEY = "default"
+"""The key of the comment of a gate without a name."""
 TO_LINK = 30.0
 """Seconds for adding a link to a comment, which can be missing."""
 CommentMode = Literal["always", "on-change", "on-failure", "never"]
@@ -119,6 +121,8 @@ class Comment:
     """The results differ from the base branch's."""
     own_only: bool = False
     """Update only a comment that this run and attempt has written, and create none."""
+    memory: str = ""
+    """What the next attempt at the same commit is to know, in base64; "" leaves nothing."""
     author: str | None = None
     """Login that the token comments as, e.g. `my-app[bot]` for an own App. None: detected; a token without permission
     to read its login is assumed to be `github-actions[bot]`."""
@@ -208,6 +212,12 @@ class Forge(Protocol):
 
     def upsert_comment(self, comment: Comment) -> Posted:
         """Creates the comment of this key on the pull request, or updates it. Errors are returned."""
+        ...
+
+    def memories(self, number: int, key: str, *, sha: str, author: str | None) -> list[str]:
+        """What earlier attempts at a head commit have left in the comment of this key (`Comment.memory`), oldest first.
+        The gate's own account has written them, but who may edit comments can change them.
+        """
         ...
 
     def acceptance(self, number: int, *, run_id: int | None, started_by_label: bool) -> Acceptance:

@@ -151,6 +151,7 @@ class GitHub(GitHubClient):
     """One repository on GitHub. The methods are those of `agent_eval.forge.Forge`; each takes the client first."""
 
     upsert_comment = comments.upsert_comment
+    memories = comments.memories
     acceptance = acceptance
     bind = bind
     file_at = runs.file_at

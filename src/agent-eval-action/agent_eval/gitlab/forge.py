@@ -81,6 +81,7 @@ class GitLab(GitLabClient):
     """One project on GitLab, for the duration of one job. See `Forge`."""
 
     upsert_comment = comments.upsert_comment
+    memories = comments.memories
 
     def acceptance(self, number: int, *, run_id: int | None, started_by_label: bool) -> Acceptance:
         """Whether a person has accepted the rule changes of a merge request for the tested commit."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from agent_eval.baseline import Baseline, FetchFailed, Found, GitError, describe, sentence, to_report
 from agent_eval.baseline.lookup import BaselineRequest, Resolver, checked, resolve
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource
-from agent_eval.pipeline._attempts import Earlier, find_earlier
+from agent_eval.forge import DEFAULT_KEY
+from agent_eval.pipeline._attempts import Earlier, find_earlier, runs_remembered
 from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline.ci_context import CIContext
 from agent_eval_scoring.core.limiter import together
@@ -174,6 +175,7 @@ class Confirmation:
         known = self.earlier if self.no_more == "limit" else Earlier()
         policy, careful = self.checkout.settings.policy, known.missing is not None
         earlier = earlier_runs(known.attempts, self.report.cases, self.history, self.comparable, policy)
+        earlier |= runs_remembered(known.remembered, (case.case_id for case in self.report.cases))
         more = MoreEvidence(before=known.before, earlier=earlier)
         if earlier:
             self.notices.append(say("attempts-counted", count=max(map(len, earlier.values()))))
@@ -463,7 +465,13 @@ async def compare_with_base(
         history=history,
         comparable=comparable_cases(report.cases, history, base.pairing.stored),
         same_day=report.baseline is not None and report.baseline.source == "rerun",
-        earlier=await asyncio.to_thread(find_earlier, ci, checkout.context.log),
+        earlier=await asyncio.to_thread(
+            find_earlier,
+            ci,
+            checkout.context.log,
+            key="" if settings.comment == "never" or settings.merges else settings.name or ci.event.key or DEFAULT_KEY,
+            comment_author=settings.comment_author,
+        ),
         is_recorded=is_recorded,
         no_more="thresholds" if settings.gate == "thresholds" else "recorded" if is_recorded else "limit",
     )

@@ -49,6 +49,8 @@ class Run:
     """Fields of the report that are known before anything runs."""
     remarks: list[str] = dataclasses.field(default_factory=list)
     """What was replayed or recorded."""
+    memory: str = ""
+    """What the next attempt at this commit has to know of this one."""
 
     @functools.cached_property
     def report(self) -> RunReport:

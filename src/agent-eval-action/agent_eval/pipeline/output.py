@@ -30,6 +30,8 @@ class Outcome:
     """Written files by their name in FILES, as absolute paths. An invalid run writes no recordings."""
     view: View
     """What texts look up in the report."""
+    memory: str = ""
+    """What the comment keeps for the next attempt at this commit."""
 
 
 @dataclass(frozen=True, kw_only=True)

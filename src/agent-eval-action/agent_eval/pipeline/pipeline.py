@@ -313,7 +313,7 @@ async def _run(run: Run) -> Outcome:
         journal.release_reserve()
         outcome = write(settings, context, report, recorded)
         journal.close(remove=complete)
-    return outcome
+    return dataclasses.replace(outcome, memory=run.memory)
 
 
 async def _with_cases(
@@ -338,6 +338,7 @@ async def _judged(
     Returns:
         The verdict, and the base's results; None if there are none, or the run was stopped before.
     """
+    from agent_eval.pipeline._attempts import memory_of
     from agent_eval.pipeline._facts import hold_to_facts
     from agent_eval.pipeline._regression import compare_with_base, find_base, pair_with_base
 
@@ -363,6 +364,9 @@ async def _judged(
             compared = await compare_with_base(
                 report, baseline, base, checkout, plan, base_checkout, repeatable=repeatable, hold=hold_to_facts
             )
+            # Runs of other jobs or of an earlier attempt would count twice, as that one's and as this one's.
+            if not settings.merges and not checkout.reused:
+                run.memory = memory_of(report, compared.gathered if compared is not None else None)
         if settings.fail_fast and not fail_fast:
             compares = compared is not None or stopped
             report.notices.append(say("fail-fast-compared" if compares else "fail-fast-alone"))
