@@ -41,7 +41,7 @@ def known_cases(suite: Suite) -> list[KnownCase]:
     """The cases of a suite."""
     cases = []
     for file in suite.files:
-        metrics = frozenset(criterion.metric for criterion in file.config.criteria)
+        metrics = frozenset(criterion.name for criterion in file.config.criteria)
         cases += [KnownCase(file=file.path, eval_id=case.eval_id, metrics=metrics) for case in file.cases]
     return cases
 

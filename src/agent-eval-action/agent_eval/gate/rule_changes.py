@@ -70,12 +70,15 @@ class Changed:
 
     kind: RuleChangeKind
     metric: str
+    """Its name in reports."""
     config: str | None
     base: str
     head: str
     base_threshold: float
     head_threshold: float | None
     """None: there is no such criterion here."""
+    ordered: bool
+    """Whether the higher threshold is the stricter one, so that one score says what either makes of it."""
     case_ids: tuple[str, ...] = ()
 
 
@@ -245,12 +248,13 @@ class _Merger:
         self, file: str, config: EvalConfig, base_file: str, base: EvalConfig
     ) -> tuple[EvalConfig, Sequence[Changed]]:
         """The criteria of both sides for a file, and what differs."""
-        own = {criterion.metric: criterion for criterion in config.criteria}
+        # By the name in reports: several of agents-cli's metrics can be one criterion with different options.
+        own = {criterion.name: criterion for criterion in config.criteria}
         criteria = dict(own)
         functions = dict(config.custom_metrics)
         changes: list[Changed] = []
         for rule in base.criteria:
-            here = own.get(rule.metric)
+            here = own.get(rule.name)
             function = _function(base, rule)
             here_code, there_code = (
                 None if function is None else _code(side, name, config_, rule, function)
@@ -265,18 +269,18 @@ class _Merger:
                 continue
             if kind == "both":
                 assert here is not None
-                name = rule.metric + AS_HERE
-                criteria[rule.metric] = rule
+                name = rule.name + AS_HERE
+                criteria[rule.name] = rule
                 criteria[name] = dataclasses.replace(here, label=name)
-                if (own_function := config.custom_metrics.get(here.metric)) is not None:
+                if (own_function := config.custom_metrics.get(here.name)) is not None:
                     functions[name] = own_function
             else:
-                criteria[rule.metric] = rule
+                criteria[rule.name] = rule
             if function is not None:
-                functions[rule.metric] = base.custom_metrics[rule.metric]
+                functions[rule.name] = base.custom_metrics[rule.name]
             elif kind == "both":
                 # The base branch's rule has this name now, and is no custom metric.
-                functions.pop(rule.metric, None)
+                functions.pop(rule.name, None)
             changes.append(_described(rule, here, config, base))
         if not changes:
             return config, ()
@@ -296,8 +300,8 @@ class _Merger:
             return "both"
         if rule.threshold == here.threshold:
             return None
-        if function is not None or rule.metric not in METRICS:
-            return "both"  # For a custom metric a higher threshold need not be stricter.
+        if function is not None or not _is_ordered(rule):
+            return "both"  # A higher threshold need not be stricter.
         # A pull request may always be stricter.
         return "replace" if rule.bound > here.bound else None
 
@@ -305,14 +309,19 @@ class _Merger:
         return metric_identity(rule, self.default_judge).fingerprint
 
 
+def _is_ordered(rule: CriterionConfig) -> bool:
+    """Whether a higher threshold is a stricter one."""
+    return rule.metric in METRICS and rule.direction == "higher"
+
+
 def _function(config: EvalConfig, rule: CriterionConfig | None) -> str | None:
-    metric = config.custom_metrics.get(rule.metric) if rule is not None else None
+    metric = config.custom_metrics.get(rule.name) if rule is not None else None
     return None if metric is None else metric["code_config"]["name"]
 
 
 def _code(side: Side, file: str, config: EvalConfig, rule: CriterionConfig, function: str) -> str:
     """The code of a rule's function on a side, or a hash of it."""
-    source = config.custom_metrics.get(rule.metric, {}).get("code")
+    source = config.custom_metrics.get(rule.name, {}).get("code")
     return side.code(file, function) if source is None else str(source)
 
 
@@ -331,7 +340,8 @@ def _changed(
 ) -> Changed:
     return Changed(
         kind=kind,
-        metric=rule.metric,
+        metric=rule.name,
+        ordered=_is_ordered(rule),
         config=config.source,
         base=base,
         head=head,
@@ -415,7 +425,7 @@ def loosened_by_renaming(policy: Policy, files: Iterable[LoadedFile]) -> dict[st
         for case in file.cases
         if (case_id := f"{file.path}:{case.eval_id}") in policy.renamed
         and reader.loosened(
-            file.path, case.eval_id, [*(rule.metric for rule in file.config.criteria), *INFORMATIONAL_METRICS]
+            file.path, case.eval_id, [*(rule.name for rule in file.config.criteria), *INFORMATIONAL_METRICS]
         )
     }
 
@@ -493,7 +503,7 @@ def _only_here(change: Changed, metrics: Mapping[str, MetricReport], *, accepted
     metric = metrics.get(change.metric)
     if change.kind == "code" or metric is None or metric.score is None:
         return None
-    if change.kind == "threshold" and change.metric in METRICS:
+    if change.kind == "threshold" and change.ordered:
         assert change.head_threshold is not None
         if metric.threshold not in {change.base_threshold, change.head_threshold}:
             return False  # The policy has a threshold of its own for it.
