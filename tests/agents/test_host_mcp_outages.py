@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_eval_host.exchanges import Exchange
-from agent_eval_host.mcp_outages import _outage, _server_of, _watched, lost
+from agent_eval_host.mcp_outages import _name_of, _outage, _server_of, _watched, lost
 from agent_eval_host.turns import Turn, running_turn
 
 
@@ -29,6 +29,19 @@ def test_server_of__is_not_a_part_of_the_job(monkeypatch: pytest.MonkeyPatch, ur
     toolset = SimpleNamespace(_mcp_session_manager=SimpleNamespace(_connection_params=SimpleNamespace(url=url)))
 
     assert _server_of(toolset) == server
+
+
+def test_name_of__is_the_same_for_the_base_branchs_agent() -> None:
+    """Its interpreter and its checkout are in other directories, which would make two causes of one."""
+    started = [
+        SimpleNamespace(command=f"/envs/{number}/venv/bin/python", args=[f"/work/{number}/shop/server.py", "--fast"])
+        for number in (1, 2)
+    ]
+    connections = (SimpleNamespace(_connection_params=SimpleNamespace(server_params=each)) for each in started)
+
+    names = {_name_of(SimpleNamespace(_mcp_session_manager=each)) for each in connections}
+
+    assert names == {"SimpleNamespace (python server.py --fast)"}
 
 
 def _error(**facts: Any) -> Exception:

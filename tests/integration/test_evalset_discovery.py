@@ -132,7 +132,7 @@ def test_discovery__what_is_found_in_directories(tmp_path: Path) -> None:
     find("misnamed and hard to name", root)
 
     root = tmp_path / "underscores"
-    make(root, ["answers.json", "evals/weather_test.json", "evals/more-evalset.json"], EVALS)
+    make(root, ["answers.json", "evals/weather_test.json", "evals/more-evalset.json", "evals/tone/evalset.json"], EVALS)
     find("an underscore instead of a point, beside a recording", root)
 
     root = tmp_path / "globs"

@@ -105,6 +105,7 @@ def test_lost_toolset__is_the_cause_and_never_the_expectation(repository: Reposi
     )
     assert "agent-eval accept" not in done.out
     assert "**Next:** see why Scales has no tools" in (done.output / "summary.md").read_text("utf-8")
+    assert f"{LOST} (see its log)" in " ".join(repository.gate("show", "box_0").out.split())
     accepted = repository.gate("accept", "--all", environment={"CI": ""}, code=1)
     assert "scales had no tools (RuntimeError: the <catalog> file is missing)" in accepted.out + accepted.err
 

@@ -25,7 +25,7 @@ from agent_eval_results.report.phrases import case_details, change_label, suite_
 from agent_eval_results.report.phrases._headline import headline
 from agent_eval_results.report.renderers import summary_markdown
 from agent_eval_results.report.views._usage import bill, case_usage_report, saved_votes, usage_line, usage_report
-from agent_eval_results.report.views.case import case_view, findings, reason_lines, rows
+from agent_eval_results.report.views.case import case_view, findings, first_difference, reason_lines, rows
 from agent_eval_results.report.views.digest import (
     MetricRow,
     backend_notes,
@@ -89,6 +89,12 @@ def test_findings__a_metric_without_a_result_is_not_called_wrong() -> None:
     silent = metric("rubrics", None, threshold=0.5, evidence={0: [NO_SCORE]}, reason=MISSING_VOTE)
     summary = summary_markdown(report("failed", [case("x", "failed", metric("m", 0.0, threshold=1.0), silent)]))
     assert "\u274c rubrics" not in summary
+
+
+def test_first_difference__is_what_failed_and_not_what_could_not_be_evaluated() -> None:
+    silent = metric("rubrics", None, threshold=0.5, reason=MISSING_VOTE)
+
+    assert first_difference(case("x", "failed", silent, metric("m", 0.0, threshold=1.0))).startswith("m 0.00")
 
 
 # A case turn by turn, as every renderer shows it.

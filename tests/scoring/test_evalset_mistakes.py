@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evalset_samples import codes, load
 
 from agent_eval_scoring.evalset.loading import load_suite
 from agent_eval_scoring.evalset.problem_texts import render_text
@@ -360,3 +361,9 @@ def test_load_suite__an_error_is_not_among_remarks(tmp_path: Path) -> None:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(value if isinstance(value, str) else json.dumps(value))
     assert [problem.code for problem in load_suite(tmp_path).problems] == ["dataset-message"]
+
+
+def test_load_suite__a_missing_threshold_hides_no_misspelt_field(tmp_path: Path) -> None:
+    config = {"criteria": {"rubric_based_final_response_quality_v1": {"rubric": "It is kind."}}}
+
+    assert codes(load(tmp_path, config, a=SET).problems) == ["missing-field", "misspelt-criterion-field"]

@@ -68,6 +68,7 @@ def test_rule_changes__criteria_of_one_metric_are_told_apart_by_their_names(
 
     assert [f"{change.kind} {change.metric}" for change in found.changes] == changes
     assert [rule.name for file in found.files for rule in file.config.criteria] == hold
+    assert all(change.base != change.head for change in found.changes)
 
 
 def test_known_cases__a_policy_names_metrics_as_reports_do() -> None:

@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -70,7 +71,9 @@ def _name_of(toolset: Any) -> str:
     known = dict(server_of(toolset))
     place = known.get("server.command") or known.get("server.url") or ""
     words = [place if "://" not in place else address_of(place), *(known.get(f"server.args[{n}]") for n in range(2))]
-    server = " ".join(str(word) for word in words if word)
+    # Without directories: those of the base branch's agent are others, and all are long.
+    names = (Path(word).name if Path(word).is_absolute() else word for word in map(str, filter(None, words)))
+    server = " ".join(names)
     return cut(f"{type(toolset).__name__} ({server})" if server else type(toolset).__name__, _LONGEST_NAME)
 
 

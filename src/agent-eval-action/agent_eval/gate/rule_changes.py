@@ -361,8 +361,11 @@ def _described(rule: CriterionConfig, here: CriterionConfig | None, config: Eval
     if rule.threshold != here.threshold:
         olds["threshold"], news["threshold"] = rule.threshold, here.threshold
         names.insert(0, "threshold")
-    values = [", ".join(f"{name} {_shown(side.get(name))}" for name in names[:_MOST_NAMES]) for side in (olds, news)]
-    return _changed("options", rule, here, config, base=values[0], head=values[1])
+    shown = [(name, _shown(olds.get(name)), _shown(news.get(name))) for name in names[:_MOST_NAMES]]
+    ours = ", ".join(f"{name} {old}" for name, old, _ in shown)
+    # Other rubrics, as many as before: the same words would say that nothing has changed.
+    theirs = ", ".join(f"{name} {new if new != old else 'changed'}" for name, old, new in shown)
+    return _changed("options", rule, here, config, base=ours, head=theirs)
 
 
 def _options(rule: CriterionConfig, config: EvalConfig) -> dict[str, Any]:

@@ -80,13 +80,13 @@ def duplicate_rubric(turn: int, subject: str) -> str:
 def no_verdict(
     count: int, total: int, turn: int, subject: str = "", message: str = "", span: Sequence[float] = ()
 ) -> str:
-    said = f": {message}" if message else ""
+    said = f": {message.removesuffix('.') if span else message}" if message else ""
     return f"{_missing(count, total, turn, subject)}: no vote{said}{_gap(span)}"
 
 
 def votes_failed(count: int, total: int, turn: int, message: str, subject: str = "", span: Sequence[float] = ()) -> str:
     # The judge's failure comes first, because reports group cases by it.
-    return f"The judge: {message}; {_missing(count, total, turn, subject)}{_gap(span)}"
+    return f"The judge: {message.removesuffix('.')}; {_missing(count, total, turn, subject)}{_gap(span)}"
 
 
 def _missing(count: int, total: int, turn: int, subject: str) -> str:

@@ -136,9 +136,9 @@ def runs_reused(count: int) -> str:
     return f"{plural(count, 'run')} taken from the journal of an earlier run"
 
 
-def toolset_lost(owner: str, subject: str, message: str, cases: Sequence[str]) -> str:
-    runs = listed(cases, MOST_NAMES)
-    return f"{owner or 'The agent'} ran without the tools of {subject}{RAISED}{message} ({runs}; see its log)"
+def toolset_lost(owner: str, subject: str, message: str, cases: Sequence[str] = ()) -> str:
+    runs = f"{listed(cases, MOST_NAMES)}; " if cases else ""
+    return f"{owner or 'The agent'} ran without the tools of {subject}{RAISED}{message} ({runs}see its log)"
 
 
 def died_with_others(cases: Sequence[str], before: Sequence[str]) -> str:

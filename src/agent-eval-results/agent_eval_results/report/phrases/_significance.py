@@ -181,7 +181,7 @@ def _suite_sentences(suite: SuiteTestReport, alpha: float, branch: str, change: 
         if suite.p_adjusted is not None and suite.p_adjusted <= alpha:
             together = _share(max(suite.p_adjusted, 0.0001))
             yield f"All of it together: at most {together}; the gate fails at {percent_text(alpha)}."
-    if suite.minimum_detectable_drop is not None:
+    if suite.minimum_detectable_drop:  # 0: all scores are equal, which says nothing about the next ones.
         way = "Rises" if suite.direction == "lower" else "Drops"
         yield f"{way} of the whole suite below about {_size(suite, suite.minimum_detectable_drop)} can go unseen."
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agent_eval_results import CaseReport, ConversationReport, MetricReport, RunError, RunResult, RunScore
 from agent_eval_results.data.conversation import JudgeVerdict
 from agent_eval_results.report import views
-from agent_eval_results.report.phrases import STATUSES
+from agent_eval_results.report.phrases import STATUSES, say
 from agent_eval_results.report.renderers._styling import indented, mark, plain, printed, styled
 from agent_eval_scoring.core.text import plural
 
@@ -131,6 +131,11 @@ def _run(view: RunView, run: RunResult) -> Iterator[RenderableType]:
     for error in errors:
         if error is not None:
             yield from _error(error)
+    for lost in run.lost_toolsets:
+        # Before the calls, which are missing for this reason.
+        error_line = lost.error.strip().split("\n")[0]
+        text = say("toolset-lost", owner=lost.agent, subject=lost.toolset, message=error_line)
+        yield styled("  ", (text, "yellow"))
     if view.conversation is None:
         yield styled(("  Nothing is recorded of what the agent did in this run.", "dim"))
     else:

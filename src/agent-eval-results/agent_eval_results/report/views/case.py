@@ -155,7 +155,8 @@ def _which_runs(runs: Sequence[int], total: int) -> str:
 
 
 def _metric_findings(case: CaseReport) -> Iterator[Finding]:
-    for metric in case.metrics:
+    # What failed comes before what could not be evaluated: only that is a finding about the agent.
+    for metric in sorted(case.metrics, key=lambda metric: not metric.failed):
         if metric.only_measures or (metric.passed and case.passed):
             continue
         bad = [run.run for run in metric.runs if run.failed or run.lacks_result]

@@ -280,8 +280,9 @@ def reasons(root: Path, directories: list[Path], skip: frozenset[Path]) -> Itera
             yield f"Git ignores `{name_of(path, root)}`: remove the pattern ({rule}), or name the path."
             return  # Usually the rule covers the others, too, and files with other names are probably recordings.
     lacking = [path for path in files if not path.name.endswith(SUFFIXES) and looks_like_evals(path)]
-    if renamed := [path for path in lacking if _MISNAMED.search(path.stem)]:
-        lacking = renamed  # Others may be recordings, which have the keys, too.
+    if any(_MISNAMED.search(path.stem) for path in lacking):
+        # Others may be recordings, which have the keys, too; not evalset.json, which is the end alone.
+        lacking = [path for path in lacking if _MISNAMED.search(f"x_{path.stem}")]
     if lacking:
         names = listed([f"`{name_of(path, root)}`" for path in lacking], 3)
         what = "looks like an eval file" if len(lacking) == 1 else "look like eval files"
@@ -298,7 +299,7 @@ def _json_files(directory: Path, skip: frozenset[Path]) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(".json"))
 
 
-_MISNAMED = re.compile(r"(?<=.)[._-](tests?|evalsets?|evals?)$", re.IGNORECASE)
+_MISNAMED = re.compile(r"(?<=.)[._-](tests?|eval_?sets?|evals?)$", re.IGNORECASE)
 """The end of a stem that was to be `.test` or `.evalset`."""
 _BARE_CASES = re.compile(r'\s*(?:\[\s*)?\{\s*"eval_?[iI]d"')
 """The beginning of a single case, or of a list of them, which ADK does not read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections import Counter
@@ -232,7 +233,14 @@ def _read(
         try:
             return model_type.model_validate(value), []
         except ValidationError as error:
-            return None, shape_problems(document, error, model_type, path)
+            problems = shape_problems(document, error, model_type, path)
+        # The other fields in the same run, if only the threshold is missing.
+        with contextlib.suppress(ValidationError):
+            model = model_type.model_validate({"threshold": 0.0, **value})
+            places = {problem.path for problem in problems}
+            others = _field_problems(document, model, str(metric), path)
+            problems += (problem for problem in others if problem.path not in places)
+        return None, problems
     try:
         # Lax, as ADK's own model: "0.8" is a number.
         threshold = _THRESHOLD.validate_python(value)
