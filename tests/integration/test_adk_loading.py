@@ -244,6 +244,7 @@ SLIPS: dict[str, tuple[str, str]] = {
     "a name that is none": ("weather", MADE.format("name='weather agent'")),
     "two fields": ("weather", MADE.format("name='weather agent', tool=[], mdel='m'")),
     "a variable": ("weather", "import os\nKEY = os.environ['WEATHER_KEY']\n"),
+    "a variable of the CI system": ("weather", "import os\nKEY = os.environ['GITHUB_TOKEN']\n"),
     "a variable that a program checks": ("weather", "raise RuntimeError('Please set WEATHER_KEY first')\n"),
     "an exit with a text": ("weather", "import sys\nsys.exit('set up first')\n"),
     "an exit with a number": ("weather", "import sys\nsys.exit(3)\n"),

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from agent_eval_agents.dotenv import dotenv_of, unread_lines
+from agent_eval_agents.sandbox.forwarding import denied_by
 from agent_eval_scoring.core.problem import docs_page
 from agent_eval_scoring.core.selectors import nearby
 from agent_eval_scoring.core.text import first_line
@@ -110,9 +111,14 @@ def unset_variable_hint(
         for unread in (line for line in unread_lines(file, root) if line.variable == name):
             shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.as_posix()
             return f"{shown}:{unread.line}: {unread.message}. {unread.hint}"
+    if (rule := denied_by(name)) is not None:
+        return (
+            f"Set `{name}` in the agent's `.env`: {rule} belongs to the CI system, so the job's value is never passed on. "
+            "Or read a variable with another name, and pass that on (`agent-env`)."
+        )
     return (
-        f"It is not set here. Set `{name}` in the agent's `.env`; or in this shell or job, and pass it on: "
-        f"`--agent-env +{name}` (`agent-env: +{name}`)."
+        f"Set `{name}` in the agent's `.env`; or in this shell or job, and pass it on: `--agent-env +{name}` "
+        f"(`agent-env: +{name}`). It is not set here."
     )
 
 

@@ -122,7 +122,7 @@ def allow_list(option: str | None) -> tuple[str, ...]:
             )
         if not re.fullmatch(r"[A-Za-z_*?\[][\w*?\[\]!\-]*", name):
             raise ValueError(f"`{name}` is neither the name of an environment variable nor a glob of names")
-        if (rule := _denied(name)) is not None:
+        if (rule := denied_by(name)) is not None:
             raise ValueError(
                 f"`{name}` can't be forwarded to the agent ({rule} belongs to the CI system); "
                 f"copy the value to a variable with another name if the agent really needs it"
@@ -186,7 +186,7 @@ def _host(address: str) -> str:
         return ""
 
 
-def _denied(name: str) -> str | None:
+def denied_by(name: str) -> str | None:
     """The rule that forbids a name, or a glob that matches only forbidden names."""
     return next((rule for rule in DENIED_VARIABLES if _fits(name.upper(), rule)), None)
 
@@ -209,7 +209,7 @@ def child_environment(
     Returns:
         The complete environment. PATH does not include our own virtual environment.
     """
-    child = {name: value for name, value in environ.items() if _matches(name, allow) and _denied(name) is None}
+    child = {name: value for name, value in environ.items() if _matches(name, allow) and denied_by(name) is None}
     child["PATH"] = _path_without(environ.get("VIRTUAL_ENV"), environ.get("PATH") or os.defpath)
     if account is not None:
         child |= {"HOME": str(account.home), "USER": account.name, "LOGNAME": account.name}
@@ -267,7 +267,7 @@ def missing_variable_hint(names: Collection[str], message: str, traceback: str |
     name = _named(names, message) or next((match for line in reads if (match := _named(names, line))), None)
     if name is None:
         return None
-    if (rule := _denied(name)) is not None:
+    if (rule := denied_by(name)) is not None:
         return (
             f"`{name}` is set in this job but never passed to the agent: {rule} belongs to the CI system. If the agent "
             "really needs the value, set it under another name and add that name to `agent-env`."
