@@ -118,6 +118,9 @@ def test_discovery__what_is_found_in_directories(tmp_path: Path) -> None:
     root = tmp_path / "own-format"
     make(root, ["tests/eval/datasets/basic-dataset.json"], '[{"payload": {}}]')
     find("in the folder of agents-cli, and in a format of its own", root)
+    root = tmp_path / "foreign"
+    make(root, ["hr.evalset.json", "it.evalset.json", "law.evalset.json"], '[{"query": "Hi", "agent": "hr"}]')
+    find("nothing but files of another tool", root)
     root = tmp_path / "misnamed"
     make(root, ["a/paris.evalset.json", "a/rome.json", "a/old/oslo.json"], EVALS)
     make(root, ["a/cities.json"], '["Rome"]')

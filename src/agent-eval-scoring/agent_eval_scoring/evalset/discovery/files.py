@@ -82,12 +82,14 @@ def discover(
     search = _Search(root=root, exclude=discovery.exclude, skip=frozenset(absolute(path) for path in skip))
     ids: dict[Path, list[str]] = {}
     empty: list[str] = []
+    others: list[str] = []
     for selector in selectors_of(root, targets):
         # A file of another tool that was named is a mistake; found by a search it is not this run's business.
         named = (root / selector.path).is_file()
         resolved = _resolve(root, selector, search, discovery.problems, before=[*ids])
         foreign = {path: foreign_eval_file(path, name_of(path, root), named=named) for path in resolved}
         discovery.problems += filter(None, foreign.values())
+        others += [name_of(path, root) for path, problem in foreign.items() if problem is not None]
         files = [path for path in resolved if foreign[path] is None]
         for path in files:
             # Ids of several targets for one file add up, as in `adk eval a.json:c1 a.json:c2`.
@@ -119,7 +121,7 @@ def discover(
         discovery.problems += [_nothing_in(path) for path in empty]
     # An error: a gate that finds nothing must not be green.
     if not discovery.files and not has_error(discovery.problems):
-        discovery.problems.append(_nothing_found(root, targets, bool(exclude), search.skip))
+        discovery.problems.append(_nothing_found(root, targets, bool(exclude), search.skip, others))
     return discovery
 
 
@@ -163,7 +165,9 @@ def _nothing_in(path: str) -> Problem:
     )
 
 
-def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: frozenset[Path]) -> Problem:
+def _nothing_found(
+    root: Path, targets: Sequence[str], filtered: bool, skip: frozenset[Path], others: Sequence[str]
+) -> Problem:
     from agent_eval_scoring.evalset.discovery._listing import reasons
 
     where = ", ".join(f"`{target}`" for target in targets) or searched(root)
@@ -179,6 +183,7 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
         *(f"`{name_of(file, root)}` is YAML: write it as JSON." for file in sorted(root.glob("*/*.evalset.y*ml"))[:1]),
         *(f"`exclude` skips `{file.name}`: narrow or remove its pattern." for file in skipped[:1]),
         *(f"Start agent-eval in {top}, which has `{file.name}`." for file in elsewhere[:1]),
+        *([_not_of_adk(others)] if others else []),
         *(() if skipped else reasons(root, [path for path in paths if path.is_dir()], skip)),
     ]
     if is_outside := top is None and not targets:
@@ -191,6 +196,13 @@ def _nothing_found(root: Path, targets: Sequence[str], filtered: bool, skip: fro
         "To create one of a conversation with the agent: `agent-eval record evals/NAME.evalset.json`.",
     ]
     return Problem(code="no-eval-files", message=f"No eval file was found in {where}.", hint=" ".join(hints))
+
+
+def _not_of_adk(names: Sequence[str]) -> str:
+    are = "is no eval set" if len(names) == 1 else "are no eval sets"
+    form = '{"eval_set_id": "...", "eval_cases": [{"eval_id": "...", "conversation": [...]}]}'
+    shown = listed([f"`{name}`" for name in names], 2)
+    return f"{shown} {are} of ADK: write {form}, or record cases with `agent-eval record`."
 
 
 def _resolve(
