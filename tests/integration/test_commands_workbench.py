@@ -87,7 +87,9 @@ SAMPLES: dict[str, dict[str, str]] = {
     "an agent on Google Cloud": {
         "app/agent.py": "import os\nimport google.auth\n# google.auth.default()\n_, project = google.auth.default()\n"
         + 'os.environ["GOOGLE_GENAI_USE_VERTEXAI"] = "True"\nBUCKET = os.environ["BUCKET"]\n'
+        + "from app import files\n"
         + AGENT,
+        "app/files.py": "from google.cloud import storage\n\ndef read():\n    return storage.Client()\n",
         "app/server.py": "import google.auth\ngoogle.auth.default()\n",
         ".github/x": "",
     },

@@ -113,8 +113,8 @@ def unset_variable_hint(
             return f"{shown}:{unread.line}: {unread.message}. {unread.hint}"
     if (rule := denied_by(name)) is not None:
         return (
-            f"Set `{name}` in the agent's `.env`: {rule} belongs to the CI system, so the job's value is never passed on. "
-            "Or read a variable with another name, and pass that on (`agent-env`)."
+            f"Set `{name}` in the agent's `.env`: {rule} belongs to the CI system, so the job's value is never "
+            "passed on. Or read a variable with another name, and pass that on (`agent-env`)."
         )
     return (
         f"Set `{name}` in the agent's `.env`; or in this shell or job, and pass it on: `--agent-env +{name}` "

@@ -105,7 +105,10 @@ _KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
 _GEMINI = re.compile(r"""["'/]gemini-|^\s*model:\s*gemini-""", re.MULTILINE)
 """A model of Google's in Python or YAML. An agent without any model in its source uses ADK's default, also Google's."""
 _GOOGLE_KEYS = {DEFAULT_KEY, "GEMINI_API_KEY"}
-_LOGIN = re.compile(r"""\bauth\.default\(|GOOGLE_GENAI_USE_VERTEXAI["']\]?\s*[,=]\s*["'](?i:true|1)["']""")
+_LOGIN = re.compile(
+    r"""\bauth\.default\(|GOOGLE_GENAI_USE_VERTEXAI["']\]?\s*[,=]\s*["'](?i:true|1)["']"""
+    r"""|\b(?:storage|bigquery|firestore|secretmanager)\.\w*Client\(|\bvertexai\.init\("""
+)
 """What asks for Google Cloud's credentials, most often when it is imported, as agents of Google's scaffolds do."""
 _LITELLM = re.compile(r"""["'](openai|anthropic|mistral|groq|deepseek|openrouter|xai)/""")
 """Models of LiteLLM whose key is the variable NAME_API_KEY (docs.litellm.ai/docs/providers)."""
