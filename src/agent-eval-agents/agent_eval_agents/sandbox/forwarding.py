@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
 import json
 import os
 import re
@@ -188,7 +189,7 @@ def _host(address: str) -> str:
 
 def denied_by(name: str) -> str | None:
     """The rule that forbids a name, or a glob that matches only forbidden names."""
-    return next((rule for rule in DENIED_VARIABLES if _fits(name.upper(), rule)), None)
+    return next((rule for rule in DENIED_VARIABLES if _matches(name.upper(), (rule,))), None)
 
 
 def is_base_variable(name: str) -> bool:
@@ -229,15 +230,17 @@ def installer_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(_fits(name, pattern) for pattern in patterns)
+    """As `fnmatch.fnmatchcase` with any of the patterns, most of which are names and prefixes."""
+    names, prefixes, globs = _parted(tuple(patterns))
+    return name in names or name.startswith(prefixes) or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
 
 
-def _fits(name: str, pattern: str) -> bool:
-    """As `fnmatch.fnmatchcase`, which compiles each pattern: for the names and prefixes above that takes 15 ms."""
-    start = pattern.removesuffix("*")
-    if _SPECIAL.isdisjoint(start):
-        return name == pattern if start == pattern else name.startswith(start)
-    return fnmatch.fnmatchcase(name, pattern)
+@functools.lru_cache(maxsize=64)
+def _parted(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
+    """Names, prefixes, and the other globs, whose compiling takes long."""
+    plain = [pattern for pattern in patterns if _SPECIAL.isdisjoint(pattern.removesuffix("*"))]
+    prefixes = tuple(pattern.removesuffix("*") for pattern in plain if pattern.endswith("*"))
+    return frozenset(plain), prefixes, tuple(pattern for pattern in patterns if pattern not in plain)
 
 
 def _path_without(virtual_env: str | None, path: str) -> str:
