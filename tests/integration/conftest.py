@@ -1,8 +1,10 @@
 """What most tests of the gate begin with; a file with needs of its own has a fixture of the same name."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import gate_server
 import pytest
 from base_repos import Repo, new_repo
 from fake_github import FakeGitHub
@@ -19,7 +21,13 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 
 @pytest.fixture
-def root(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+def forked_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine of the Python API is a fork, not a new interpreter."""
+    monkeypatch.setattr(sys, "executable", str(gate_server.script(tmp_path.with_name(f"{tmp_path.name}-python"))))
+
+
+@pytest.fixture
+def root(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forked_engine: None) -> Path:
     """A project for sessions of pytest that a test starts."""
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(name, raising=False)

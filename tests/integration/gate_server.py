@@ -10,32 +10,39 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import functools
 import importlib
 import json
 import os
 import pkgutil
+import select
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import shared_server
 from pydantic import BaseModel
 
 _LAZY = (
+    "anyio._backends._asyncio",
     "concurrent.futures.thread",
     "google.genai",
+    "httpcore2",
     "jinja2",
     "jsonschema",
     "junit_xml",
     "numpy",
+    "pwd",
     "requests",
     "rich.console",
     "rich.table",
@@ -54,7 +61,7 @@ def run(
     server = _Server.of(os.getpid())
     request = {"arguments": list(arguments), "cwd": str(cwd), "environment": dict(environment)}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        code = server.ask(json.dumps(request).encode() + b"\n", [out.fileno(), err.fileno()], timeout)
+        code = server.ask(request, [out.fileno(), err.fileno()], timeout)
         texts = []
         for file in (out, err):
             file.seek(0)
@@ -67,8 +74,7 @@ class _Server:
 
     def __init__(self) -> None:
         self._channel = socket.socket(socket.AF_UNIX)
-        address = shared_server.address_of("gates", sys.executable, __file__)
-        while self._channel.connect_ex(address) == errno.ECONNREFUSED:  # Another worker is about to start it.
+        while self._channel.connect_ex(address()) == errno.ECONNREFUSED:  # Another worker is about to start it.
             time.sleep(0.01)
         self._group = int(self._channel.recv(64))
 
@@ -78,25 +84,90 @@ class _Server:
         """The server of a process. It ends when its channel is closed."""
         return _Server()
 
-    def ask(self, request: bytes, streams: list[int], timeout: float) -> int:
+    def ask(self, request: Mapping[str, Any], streams: list[int], timeout: float) -> int:
         """Sends a request and returns the exit code."""
+        self.send(request, streams)
+        try:
+            return self.code(timeout)
+        except (subprocess.TimeoutExpired, ChildProcessError):
+            self.end()
+            _Server.of.cache_clear()
+            raise
+
+    def send(self, request: Mapping[str, Any], streams: list[int]) -> None:
+        self._channel.settimeout(30)
+        socket.send_fds(self._channel, [json.dumps(request).encode() + b"\n"], streams)
+
+    def code(self, timeout: float | None) -> int:
+        """Waits for the exit code."""
         self._channel.settimeout(timeout)
         try:
-            socket.send_fds(self._channel, [request], streams)
             reply = self._channel.recv(64)
-        except TimeoutError:
-            self._end()
-            raise subprocess.TimeoutExpired("agent-eval", timeout) from None
+        except (TimeoutError, BlockingIOError):
+            raise subprocess.TimeoutExpired("agent-eval", timeout or 0) from None
         if not reply:
-            self._end()
             raise ChildProcessError("the server of agent-eval has ended")
         return int(reply)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Ends what it has forked, too."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._group, signal.SIGKILL)
+        self.close()
+
+    def close(self) -> None:
+        """It ends then."""
         self._channel.close()
-        _Server.of.cache_clear()
+
+
+class OnTerminal:
+    """`agent-eval ARGUMENTS` in a fork that leads a session of its own on a terminal; used as `subprocess.Popen`."""
+
+    def __init__(self, arguments: Sequence[str], *, cwd: Path, environment: Mapping[str, str], terminal: int) -> None:
+        self.returncode: int | None = None
+        self._server = _Server()
+        request = {"arguments": list(arguments), "cwd": str(cwd), "environment": dict(environment)}
+        self._server.send(request, [terminal] * 3)
+
+    def wait(self, timeout: float | None) -> int:
+        """Waits for its end.
+
+        Raises:
+            subprocess.TimeoutExpired: If it takes longer.
+        """
+        if self.returncode is None:
+            self.returncode = self._server.code(timeout)
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Its exit code if it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def close(self) -> None:
+        """Kills it if it runs."""
+        self._server.close()
+
+
+def address() -> str:
+    """The address of the server, which is started if no worker has started it."""
+    return shared_server.address_of("gates", sys.executable, __file__)
+
+
+def script(path: Path, *before: str) -> Path:
+    """Writes a program that takes the place of `python`: `-m agent_eval ARGUMENTS` and `-c CODE` run in a fork.
+
+    Args:
+        path: Where.
+        before: Arguments that are put before its own, e.g. `-m`, `agent_eval`.
+    """
+    _Server.of(os.getpid())  # It listens now.
+    client = Path(__file__).with_name("gate_fork_client.py")
+    words = shlex.join([sys.executable, "-IS", str(client), address()[1:], *before])
+    path.write_text(f'#!/bin/sh\nexec {words} "$@"\n', "utf-8")
+    path.chmod(0o755)
+    return path
 
 
 def _serve(channel: socket.socket) -> NoReturn:
@@ -104,7 +175,7 @@ def _serve(channel: socket.socket) -> NoReturn:
     os.setsid()
     channel.sendall(b"%d" % os.getpid())
     while True:
-        request, streams, _, _ = socket.recv_fds(channel, 65_536, 2)
+        request, streams, _, _ = socket.recv_fds(channel, 65_536, 3)
         while request and not request.endswith(b"\n"):
             request += channel.recv(65_536)
         if not request:
@@ -115,6 +186,11 @@ def _serve(channel: socket.socket) -> NoReturn:
             _become(json.loads(request), streams)
         for stream in streams:
             os.close(stream)
+        ended = os.pidfd_open(child)
+        if ended not in select.select([channel.fileno(), ended], [], [])[0]:  # The process that asked is gone.
+            os.kill(child, signal.SIGKILL)
+            os.killpg(0, signal.SIGKILL)
+        os.close(ended)
         _, status = os.waitpid(child, 0)
         channel.sendall(b"%d" % os.waitstatus_to_exitcode(status))
 
@@ -144,40 +220,61 @@ def _import_everything() -> None:
 
 
 def _run_once() -> None:
-    """Runs the gate, then again beside its first results: what has run is faster, and writes to a sixth fewer pages."""
-    from agent_eval.cli import main
+    """Runs the gate, then again beside its first results: what has run is faster, and writes to a sixth fewer pages.
 
-    texts = {"good": "hello there", "bad": "good morning to you"}
+    The answers have a fact of each kind, so that the patterns that find them are compiled.
+    """
+    from agent_eval.cli import main
+    from agent_eval_scoring.criteria.facts import facts_of
+
+    texts = {
+        "good": "Order A-17 of 3 May 2026, 5 pm: twelve lamps at $1,250.50, 3% off. It is ready: https://a.org",
+        "bad": "Order A-18 of 4 May 2026, 6 pm: ten lamps at $1,350.50, 4% off. It isn't ready, but cancelled.",
+    }
     turn = {"user_content": {"role": "user", "parts": [{"text": "hello"}]}}
     here = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for name, text in texts.items():
+            facts_of(text, names=True, states=True, negation=True)
             answer = {"final_response": {"role": "model", "parts": [{"text": text}]}}
             cases = [{"eval_id": f"{number}", "conversation": [{**turn, **answer}]} for number in range(3)]
             Path(f"{name}.json").write_text(json.dumps({"eval_set_id": "a", "eval_cases": cases}), "utf-8")
         Path("a.test.json").write_bytes(Path("good.json").read_bytes())
-        for name, more in (("good", []), ("bad", ["--baseline", "good/results.json"])):
-            main(["run", "a.test.json", "--agent", f"recorded:{name}.json", "--output-dir", name, *more])
-            assert Path(name, "results.json").exists()
+        Path("test_config.json").write_text('{"criteria": {"response_match_score": 0.1}}', "utf-8")
+        for name, more in (("good", []), ("bad", ["--baseline", "file:good/results.json"])):
+            code = main(["run", "a.test.json", "--agent", f"recorded:{name}.json", "--output-dir", name, *more])
+            assert code == 0, "nothing is warm"
         os.chdir(here)
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads is not safe to fork"
 
 
-def _become(request: Mapping[str, list[str] | str | dict[str, str]], streams: Sequence[int]) -> NoReturn:
-    """Becomes `agent-eval`."""
+def _become(request: Mapping[str, Any], streams: Sequence[int]) -> NoReturn:
+    """Becomes `agent-eval`, with two streams and no input, or with three."""
     code = 1
     try:
-        for number, stream in enumerate(streams, start=1):
+        for number, stream in enumerate(streams, start=3 - len(streams)):
             os.dup2(stream, number)
             os.close(stream)
-        os.chdir(str(request["cwd"]))
+        if len(streams) == 3:
+            if os.isatty(0):
+                os.setsid()
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            # Whether lines are flushed is decided when they are made.
+            sys.stdin, sys.stdout, sys.stderr = (
+                open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+                for number, mode in enumerate("rww")
+            )
+        os.chdir(request["cwd"])
         os.environ.clear()
-        os.environ.update(dict(request["environment"]))  # type: ignore[arg-type]
+        os.environ.update(request["environment"])
         sys.argv[1:] = request["arguments"]
-        from agent_eval.__main__ import run as main
+        if source := request.get("source"):
+            exec(source, {"__name__": "__main__"})
+        else:
+            from agent_eval.__main__ import run as main
 
-        main()
+            main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     except BaseException:

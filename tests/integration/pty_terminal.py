@@ -16,7 +16,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gate_runs import patience
+from gate_runs import AGENT_EVAL, patience
+from gate_server import OnTerminal
 
 _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x07|\x08")
 
@@ -24,7 +25,7 @@ _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x07|\x08")
 class Terminal:
     """The user's side of the terminal."""
 
-    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | OnTerminal, descriptor: int) -> None:
         self.process = process
         self._descriptor = descriptor
         self._data = b""
@@ -96,24 +97,45 @@ class Terminal:
 def on_terminal(
     command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], columns: int = 100
 ) -> Iterator[Terminal]:
-    """Starts a command whose three streams are a terminal of its own session."""
+    """Starts a command whose three streams are a terminal of its own session; `agent-eval` in a fork."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+    environment = {**environment, "TERM": "xterm", "LC_ALL": "C.UTF-8"}
+    start = _forked if tuple(command[:3]) == AGENT_EVAL else _started
+    with start(command, cwd, environment, theirs) as process:
+        os.close(theirs)
+        try:
+            yield Terminal(process, ours)
+        finally:
+            os.close(ours)
+
+
+@contextlib.contextmanager
+def _forked(command: Sequence[str], cwd: Path, environment: Mapping[str, str], terminal: int) -> Iterator[OnTerminal]:
+    process = OnTerminal(command[3:], cwd=cwd, environment=environment, terminal=terminal)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+@contextlib.contextmanager
+def _started(
+    command: Sequence[str], cwd: Path, environment: Mapping[str, str], terminal: int
+) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
         command,
         cwd=cwd,
-        env={**environment, "TERM": "xterm", "LC_ALL": "C.UTF-8"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        env=environment,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
-    os.close(theirs)
     try:
-        yield Terminal(process, ours)
+        yield process
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=10)
-        os.close(ours)

@@ -6,12 +6,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import gate_server
 from docs_pages import blocks, page
 from fake_gitlab import GitLabLab, fake_gitlab
 from gate_runs import Done
@@ -108,7 +108,8 @@ def run(lab: GitLabLab, kind: str, facts: Mapping[str, str], **given: str) -> Do
     assert all(spec["expand"] is False for spec in made["variables"].values())
 
     def shell(environment: Mapping[str, str]) -> Done:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        gate_server.script(lab.repository.root.parent / "agent-eval", "-m", "agent_eval")
+        path = f"{lab.repository.root.parent}{os.pathsep}{os.environ['PATH']}"
         process = subprocess.Popen(
             ["bash", "-c", "\n".join(["set -eo pipefail", *made["script"]])],
             cwd=lab.repository.root,

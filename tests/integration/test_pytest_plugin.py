@@ -468,6 +468,7 @@ def test_fixture__runs_with_the_settings_of_the_session(pytester: pytest.Pyteste
     assert not (root / "agent-eval-results").exists(), "runs of tests that run at once must not share a directory"
 
 
+@pytest.mark.usefixtures("forked_engine")
 def test_run__names_commands_only_for_files_that_stay(tmp_path: Path) -> None:
     write_evals(tmp_path, "home.test.json", {"wrong": ["heater"]})
     removed = agent_eval.run("home.test.json", root=tmp_path, agent=AGENT, check=False)
@@ -478,6 +479,7 @@ def test_run__names_commands_only_for_files_that_stay(tmp_path: Path) -> None:
     assert f"agent-eval show {tmp_path}/out wrong" in " ".join(kept.text.split())  # a long path is on a line of its own
 
 
+@pytest.mark.usefixtures("forked_engine")
 def test_run__initial_session_reaches_the_engine(tmp_path: Path) -> None:
     write_evals(tmp_path, "home.test.json", {"good": ["lamp"]})
     (tmp_path / "session.json").write_text('{"state": []}', "utf-8")

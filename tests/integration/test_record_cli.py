@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gate_server
 import host_forks
 import pytest
 from adk_envs import FIXTURES, adk_python
@@ -229,8 +230,19 @@ def test_record_messages__file_standard_input_and_dry_run(repository: Repository
     assert (case["eval_id"], texts(case)) == ("roll", [("roll", None), ("count", None)])
     assert not (repository.root / "dice.test.json").exists()
     contents = json.dumps(["count", {"parts": [{"text": "roll"}]}])
-    command = (*AGENT_EVAL, "record", "dice.test.json", "--messages", "-", "--agent-python", forks())
-    program(*command, cwd=repository.root, input=contents, timeout=120)
+    agent_eval = gate_server.script(repository.root / "agent-eval", "-m", "agent_eval")
+    program(
+        agent_eval,
+        "record",
+        "dice.test.json",
+        "--messages",
+        "-",
+        "--agent-python",
+        forks(),
+        cwd=repository.root,
+        input=contents,
+        timeout=120,
+    )
     [case] = cases(repository.root / "dice.test.json")
     assert texts(case) == [("count", "1 messages."), ("roll", "It is 8.")]
 
@@ -334,7 +346,8 @@ async def test_record_say__a_remote_agent_whose_answer_has_a_secret(tmp_path: Pa
 
     async with served(FakeAdk(turn=weather)) as fake:
         process = await asyncio.create_subprocess_exec(
-            *(*AGENT_EVAL, "record", "weather.evalset.json", "--say", "Oslo?", "--agent", f"adk:{fake.url}#weather"),
+            gate_server.script(tmp_path / "agent-eval", "-m", "agent_eval"),
+            *("record", "weather.evalset.json", "--say", "Oslo?", "--agent", f"adk:{fake.url}#weather"),
             *("--state", '{"home": "Bergen"}'),
             cwd=tmp_path,
             env={"PATH": os.environ["PATH"], "AGENT_EVAL_AGENT_HEADERS": f"Authorization: Bearer {TOKEN}"},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import host_forks
 import pytest
 from adk_envs import adk_python
 
@@ -40,14 +42,15 @@ def eval_set(answer: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def root_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def root_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_engine: None) -> Iterator[Any]:
     package = tmp_path / "ecommerce_agent"
     package.mkdir()
     (package / "__init__.py").write_text("", "utf-8")
     (package / "agent.py").write_text(STUB, "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("agent_eval.api._run.default_options", lambda: {"agent-python": str(adk_python())})
+    python = shlex.join(host_forks.command(adk_python()))
+    monkeypatch.setattr("agent_eval.api._run.default_options", lambda: {"agent-python": python})
     agent = importlib.import_module("ecommerce_agent.agent").root_agent
     (package / "agent.py").write_text(AGENT, "utf-8")
     yield agent

@@ -63,7 +63,7 @@ async def fail(how: str) -> dict[str, Any]:
             os._exit(7)
         case ["late", how]:  # Something that the case leaves behind.
             after = {"exit": lambda: os._exit(7), "abort": os.abort, "close": lambda: os.closerange(3, 1024)}
-            after["loop"] = lambda: [None for _ in iter(int, 1)]
+            after["loop"] = lambda: time.sleep(600)  # The loop is as blocked as by `loop` below, and takes no CPU.
             if how == "loop":
                 asyncio.get_running_loop().call_later(0.3, after[how])
             else:
