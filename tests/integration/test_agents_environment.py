@@ -21,6 +21,7 @@ from rerun_repos import wheel
 from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval_agents.sandbox.spawn import Account, Sandbox, agent_account
 from agent_eval_agents.sandbox.uids import claim, end_processes, free_uids
+from agent_eval_agents.venv._compiling import Compiling
 from agent_eval_agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint, uses_in_place
 from agent_eval_agents.venv._store import Place, prune
 from agent_eval_agents.venv.environment import (
@@ -425,6 +426,72 @@ async def test_environment__made_by_the_agents_user_and_ours_afterwards(other: B
     # The source of a local package counts: another content is another environment.
     (local / "extra.py").write_text("")
     assert (await other.ensure()).reused is False
+
+
+async def compiled(place: Place, account: Account | None = None, *, seconds: float = 60) -> bool:
+    """Whether all modules have been compiled within that time."""
+    compiling = await Compiling.begin(place, account)
+    assert compiling is not None
+    assert await Compiling.begin(place, account) is None, "once"
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while not place.is_compiled():
+                await asyncio.sleep(0.05)
+    await compiling.close()
+    return place.is_compiled()
+
+
+async def test_environment__its_modules_are_compiled_while_its_agents_run_and_the_next_run_goes_on(
+    bench: Bench,
+) -> None:
+    code = "import demo_dep, google.adk; print(all(map(os.path.exists, (demo_dep.__cached__, google.adk.__cached__))))"
+    (bench.bot / "requirements.txt").write_text("demo-dep\n")
+    interpreter = await bench.ensure()
+    place = interpreter.place
+    assert place is not None
+    assert not list(place.venv.rglob("*.pyc")), "an installation waits for none"
+    [module] = place.venv.glob("lib/python*/site-packages/demo_dep.py")
+    for number in range(2_000):
+        module.with_name(f"zz_{number}.py").write_text("VALUES = [" + "0, " * 2_000 + "]\n")
+    assert not await compiled(place, seconds=0.3)
+    for extra in list(module.parent.glob("zz_*.py")):
+        extra.unlink()
+    module.with_name("broken.py").write_text("def")
+    os.mkfifo(module.with_name("pipe.py"))
+    elsewhere = bench.base / "elsewhere"
+    elsewhere.mkdir()
+    linked = module.with_name("linked")
+    linked.mkdir()
+    (linked / "inside.py").write_text("")
+    (linked / "__pycache__").symlink_to(elsewhere)
+    assert await compiled(place)
+    assert list(elsewhere.iterdir()) == []
+    assert bench.python(interpreter, f"import os, sys; sys.dont_write_bytecode = True; {code}") == "True"
+    again = await bench.ensure()
+    assert again.reused
+    assert await Compiling.begin(again.place, None) is None
+
+
+@as_root
+async def test_environment__its_modules_are_compiled_by_a_user_that_no_agent_is(other: Bench) -> None:
+    interpreter = await other.ensure()
+    place = interpreter.place
+    assert place is not None
+    assert other.account is not None
+    who = other.base / "who"
+    who.mkdir(mode=0o777)
+    who.chmod(0o777)
+    python = place.python.resolve()
+    place.python.unlink()
+    place.python.write_text(f'#!/bin/sh\nid -u > {who}/uid\nid -G > {who}/groups\nexec {python} "$@"\n')
+    place.python.chmod(0o755)
+    assert await compiled(place, other.account)
+    uid = int((who / "uid").read_text())
+    assert uid not in {0, other.account.uid}
+    assert (who / "groups").read_text().split() == [str(uid)]
+    written = list(place.venv.rglob("*.pyc"))
+    assert written
+    assert {(path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) for path in written} == {(0, 0o644)}
 
 
 @as_root

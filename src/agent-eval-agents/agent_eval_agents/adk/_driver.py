@@ -33,7 +33,13 @@ from agent_eval_agents.http.failures import reported
 from agent_eval_agents.loading import RUNS_OF_A_PROCESS, cores, processes_for
 from agent_eval_agents.messages import Stack, TurnFacts
 from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
-from agent_eval_agents.venv import AgentInterpreter, EnvironmentRequest, discard_damaged, ensure_environment
+from agent_eval_agents.venv import (
+    AgentInterpreter,
+    Compiling,
+    EnvironmentRequest,
+    discard_damaged,
+    ensure_environment,
+)
 from agent_eval_scoring.core.content import Content
 from agent_eval_scoring.core.invocation import Invocation
 from agent_eval_scoring.core.text import shorten
@@ -347,6 +353,7 @@ class ManagedAdkAgent:
         self._agent: AdkAgent | None = None
         self._interpreter: asyncio.Future[AgentInterpreter] | None = None
         self._environment: dict[str, str] = {}
+        self._compiling: Compiling | None = None
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -375,6 +382,7 @@ class ManagedAdkAgent:
             if not await discard_damaged(await self._get_interpreter(), self._context.log):
                 raise
             await self._agent.close()
+            await self._end_compiling()
             self._interpreter = None
             self._agent = await self._create_agent()
             await self._agent.start()
@@ -437,9 +445,11 @@ class ManagedAdkAgent:
             requirements=context.requirements,
             installer=context.installer,
         )
-        return await ensure_environment(
+        interpreter = await ensure_environment(
             request, sandbox=context.sandbox, masker=context.masker, cache_dir=context.cache_dir, log=context.log
         )
+        self._compiling = await Compiling.begin(interpreter.place, context.sandbox.user)
+        return interpreter
 
     async def open(self, request: SessionRequest) -> Session:
         """Opens a session; `start` must have succeeded.
@@ -456,11 +466,17 @@ class ManagedAdkAgent:
             self._interpreter.cancel()
         # Reports ask for it after the end.
         self._environment = dict(self.provenance)
+        await self._end_compiling()
         metrics, agent, self._metrics, self._agent = self._metrics, self._agent, None, None
         if metrics is not None:
             await metrics.close()
         if agent is not None:
             await agent.close()
+
+    async def _end_compiling(self) -> None:
+        compiling, self._compiling = self._compiling, None
+        if compiling is not None:
+            await compiling.close()
 
 
 def _log_folder(agent_path: str, root: Path) -> str:

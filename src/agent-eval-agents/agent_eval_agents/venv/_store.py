@@ -99,10 +99,23 @@ class Place:
             "base": [str(base), base.stat().st_mtime_ns],
             "shared": self.shared,
             "project": self.project,
+            "compiled": False,
         }
+        self._mark(facts)
+
+    def _mark(self, facts: Mapping[str, Any]) -> None:
         partial = self.marker.with_suffix(f".{os.getpid()}")
         partial.write_text(json.dumps(facts), "utf-8")
         partial.replace(self.marker)
+
+    def is_compiled(self) -> bool:
+        """Whether each of its modules has bytecode."""
+        return _fact(self.marker, "compiled") is not False
+
+    def note_compiled(self) -> None:
+        """Notes that each of its modules has bytecode, if the environment is still there; best effort."""
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            self._mark({**json.loads(self.marker.read_text("utf-8")), "compiled": True})
 
     def read(self) -> EnvironmentInfo | None:
         """The environment's metadata, if it is complete and its base interpreter is unchanged."""

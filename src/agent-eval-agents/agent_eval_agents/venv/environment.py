@@ -369,15 +369,16 @@ async def _build(
     """Makes the environment, of its twin if there is one."""
     account = installer.sandbox.user
     place.empty(account)
-    added = False
+    added, interpreter = False, None
     if twin is not None:
         argv = [str(twin.python), "-I", "-c", _COPY, str(twin.venv), str(place.venv)]
         copied = await run(installer.sandbox, argv, cwd=Path("/"), masker=installer.masker, timeout=300)
         if copied.code != 0:
             raise EnvironmentFailure(f"{twin.venv} can't be copied", log_tail=copied.output[-4_000:])
     else:
-        added = await _install(place, dependencies, installer, root)
-    interpreter = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
+        added, interpreter = await _install(place, dependencies, installer, root)
+    if interpreter is None:
+        interpreter = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
     _check_interpreter(interpreter, place.python, f"Add {ADK} to the dependencies of the project, and lock it again.")
     if dependencies.directory is not None and dependencies.kind in _PROJECTS:
         await _make_importable(dependencies, interpreter, place, installer)
@@ -388,21 +389,24 @@ async def _build(
     return EnvironmentInfo(origin=origin if before is None else before.origin, versions=interpreter.versions)
 
 
-async def _install(place: Place, dependencies: Dependencies, installer: Installer, root: Path) -> bool:
+async def _install(
+    place: Place, dependencies: Dependencies, installer: Installer, root: Path
+) -> tuple[bool, Interpreter | None]:
     """Installs the dependencies.
 
     Returns:
-        Whether ADK was added, since the agent does not declare it; never to a locked project.
+        Whether ADK was added, since the agent does not declare it; never to a locked project. And the interpreter, as
+        it is now; None if ADK was added.
     """
     account = installer.sandbox.user
     cwd = dependencies.directory or root  # uv reads [tool.uv] and uv.toml from there upwards
-    pip = ["pip", "install", "--python", str(place.python), "--compile-bytecode"]
+    pip = ["pip", "install", "--python", str(place.python)]
     # uv builds a local package again only if its pyproject.toml or setup.py has another time.
     local = list(copied_sources(dependencies, root))
     fresh = ["--reinstall"] if local else []  # not --refresh, which UV_OFFLINE forbids
     if dependencies.kind is SourceKind.LOCK:
         # The project itself is used in place: an installed copy would be outdated after the next commit.
-        locked = ["--frozen", "--no-dev", "--no-install-project", "--compile-bytecode"]
+        locked = ["--frozen", "--no-dev", "--no-install-project"]
         await installer.uv(["sync", *fresh, *locked], cwd=cwd)
     else:
         await installer.uv(["venv", "--no-project", "--python", dependencies.python, str(place.venv)], cwd=cwd)
@@ -414,7 +418,7 @@ async def _install(place: Place, dependencies: Dependencies, installer: Installe
     added = not interpreter.has_adk and dependencies.kind is not SourceKind.LOCK
     if added:
         await installer.uv([*pip, ADK], cwd=cwd)
-    return added
+    return added, None if added else interpreter
 
 
 async def _make_importable(
