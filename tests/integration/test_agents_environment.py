@@ -616,6 +616,19 @@ def test_an_environment_whose_list_of_files_is_damaged__is_damaged(content: byte
     assert place.damage() == f"{record} can't be read"
 
 
+def test_an_environment_with_bytecode_of_a_wheel__is_not_damaged(tmp_path: Path) -> None:
+    """numpy's wheels for Python 3.11 have numpy/distutils/__pycache__/conv_template.cpython-311.pyc; uv compiles it."""
+    place = Place(folder=tmp_path, key="k")
+    packages = place.venv / "lib/python3.11/site-packages"
+    compiled = packages / "numpy/__pycache__/x.cpython-311.pyc"
+    for path in (compiled, packages / "numpy.dist-info/RECORD", place.python):
+        path.parent.mkdir(parents=True)
+        path.write_text("four")
+    (packages / "numpy.dist-info/RECORD").write_text("numpy/__pycache__/x.cpython-311.pyc,sha256=x,3\n")
+
+    assert place.damage() is None
+
+
 async def test_an_environment_that_lost_a_file__is_made_again_and_named(bench: Bench) -> None:
     interpreter = await bench.ensure()
     assert not await discard_damaged(interpreter, bench.said.append), "it was only just made"
