@@ -303,6 +303,8 @@ def of_odd_texts() -> Iterator[tuple[str, object]]:
         yield f"TOML {text[:50]!r}", reading(read_toml, text)
     for folder in ("agents/shop", "agents/other", ""):
         yield f"frames of {folder!r}", frames_of(TRACEBACK, folder)
+    of_root = '  File "/w/shop/__init__.py", line 1, in <module>\n  File "/w/shop/tools/map.py", line 7, in <module>\n'
+    yield "frames of an agent that is the root", frames_of(of_root, ".")
     yield "frames of no traceback", frames_of("no traceback", "agents/shop")
     second = TRACEBACK.replace("shared.rooms.NoSuchRoom", "KeyError")
     during = f"{TRACEBACK}\nDuring handling of that:\n{second}"

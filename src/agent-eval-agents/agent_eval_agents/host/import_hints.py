@@ -202,8 +202,9 @@ def _missing_module(message: str, agent: Path, root: Path, nearest: str | None) 
         if not (package / part).is_dir():
             place = package.relative_to(root) if package.is_relative_to(root) else package
             close = nearby(part, _modules(package), 1)
-            todo = f"Write `{close[0]}` instead of `{part}`" if close else f"Add {place}/{part}.py and commit it"
-            return f"{todo}, or correct the import: {place}/ has no module `{part}`."
+            todo = f"Write `{close[0]}` instead of `{part}`" if close else f"Add {place / f'{part}.py'} and commit it"
+            where = "the root" if place == Path() else f"{place}/"
+            return f"{todo}, or correct the import: {where} has no module `{part}`."
         package /= part
     if nearest is not None:
         return f"`{'.'.join([first, *rest[:-1]])}` has no module `{rest[-1]}`. Did you mean `{nearest}`?"

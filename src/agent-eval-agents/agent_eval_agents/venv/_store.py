@@ -146,7 +146,9 @@ class Place:
             try:
                 for name, _, size in csv.reader(record.read_text("utf-8").splitlines()):
                     # Bytecode that a wheel brings along, as numpy's does, was compiled again by the installation.
-                    if size and not name.endswith(("/RECORD", ".pyc")) and (packages / name).stat().st_size != int(size):
+                    if not size or name.endswith(("/RECORD", ".pyc")):
+                        continue
+                    if (packages / name).stat().st_size != int(size):
                         return f"{packages / name} was changed after the installation"
             except FileNotFoundError:
                 return f"{packages / name} is missing"

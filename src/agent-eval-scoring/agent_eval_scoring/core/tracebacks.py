@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 _FRAME = re.compile(r'^ {0,8}File "([^"\n]{1,400})", line ([0-9]{1,7})(?:, in (\S{1,200}))?', re.MULTILINE)
 _RAISED = re.compile(r"(?:\w{1,100}\.)*([^\W\d]\w{0,100})(?::|$)")
+_MODULE_OF_ROOT = re.compile(r"(/.*/)(?:__init__|agent)\.py")
 _MOST = 20_000
 """Characters of a traceback, from its end, that are read."""
 
@@ -34,6 +35,10 @@ def frames_of(traceback: str, agent: str) -> list[Frame]:
         return []
     parted = [path.rpartition(f"/{agent}/") for path, _, _ in found if path.startswith("/")]
     roots = {f"{before}/" for before, part, _ in parted if part and before}
+    if agent == ".":  # No path names the root. The import of such an agent begins with a module that is there.
+        modules = (_MODULE_OF_ROOT.fullmatch(path) for path, _, function in found if function in ("<module>", ""))
+        roots = {match[1] for match in modules if match is not None and "site-packages" not in match[1]}
+        roots = {min(roots, key=len)} if roots else roots
     frames = []
     for path, line, function in found:
         if "site-packages" in path or path.startswith("<"):
