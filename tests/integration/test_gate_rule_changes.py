@@ -56,6 +56,8 @@ def test_a_lower_threshold__hides_nothing_until_someone_accepts_it_for_this_comm
     tell(7, "a lower threshold", LOOSE, rates=BROKEN)
     tell(7, "accepted", LOOSE, rates=BROKEN, label=ACCEPT_RULES)
     tell(7, "another commit", {**LOOSE, "README.md": "more"}, rates=BROKEN)
+    done = lab.pull_request(8, {}, files=LOOSE)
+    assert [file.criteria for file in done.report.files] == [{"response_match_score": 1.0}], "the one that decides"
 
 
 RENAMES = f"""\

@@ -101,12 +101,29 @@ def _fields(problem: Problem) -> dict[str, object]:
     return {name: carriable(value) if isinstance(value, str) else value for name, value in fields.items()}
 
 
-def file_reports(suite: Suite, choices: AgentChoices, policy: Policy) -> list[FileReport]:
-    """The eval files with their configs and agents. A threshold is the policy's if it is one for all cases."""
+def file_reports(
+    suite: Suite, choices: AgentChoices, policy: Policy, held: Iterable[LoadedFile] = ()
+) -> list[FileReport]:
+    """The eval files with their configs and agents. A threshold is the policy's if it is one for all cases.
+
+    Args:
+        suite: The eval files.
+        choices: Their agents.
+        policy: What `agent-eval.toml` says.
+        held: The same files with the criteria that decide, if the base branch's are stricter.
+    """
     from agent_eval.gate.policy import PolicyReader
     from agent_eval_results import FileReport
 
     reader = PolicyReader(policy)
+    deciding: dict[str, list[Sequence[CriterionConfig]]] = {}
+    for part in held:
+        deciding.setdefault(part.path, []).append(part.config.criteria)
+
+    def criteria(file: LoadedFile) -> Sequence[CriterionConfig]:
+        # Cases that are new here have the criteria of this file alone: then the file is in there in parts.
+        first, *others = deciding.get(file.path, [file.config.criteria])
+        return first if all(each == first for each in others) else file.config.criteria
 
     def threshold(file: LoadedFile, criterion: CriterionConfig) -> float | None:
         cases = (reader.of_case(file.path, case.eval_id) for case in file.cases)
@@ -119,7 +136,7 @@ def file_reports(suite: Suite, choices: AgentChoices, policy: Policy) -> list[Fi
             file=file.path,
             eval_set_id=file.eval_set.eval_set_id,
             config=file.config.source,
-            criteria={criterion.name: threshold(file, criterion) for criterion in file.config.criteria},
+            criteria={criterion.name: threshold(file, criterion) for criterion in criteria(file)},
             agent=choice.path if (choice := choices.by_file.get(file.path)) else "",
             agent_reason=choice.reason if choice else "",
             legacy=file.legacy,

@@ -59,7 +59,7 @@ class Run:
 
     def draft(self) -> RunReport:
         """A new report of what is known now."""
-        files = file_reports(self.suite, self.choices, self.settings.policy)
+        files = file_reports(self.suite, self.choices, self.settings.policy, self.rules.files)
         report = draft_report(self.settings, self.context, self.begun, self.problems, files)
         return report.model_copy(update=self.facts)
 
