@@ -156,11 +156,19 @@ def eval_set() -> dict[str, object]:
     return {"eval_set_id": "guide", "eval_cases": listed}
 
 
-def break_tool(tool: str) -> str:
-    """`TOOLS` with a mistake in one of them: it looks for the city under a name that is not in the table."""
+def break_tool(tool: str, tools: str = TOOLS) -> str:
+    """The tools with a mistake in one of them: it looks for the city under a name that is not in the table."""
     good, bad = (f'look_up("{tool.partition("_")[2]}", city{more})' for more in ("", '.upper() + "!"'))
+    assert tools.count(good) == 1
+    return tools.replace(good, bad)
+
+
+def halve_tool(tool: str) -> str:
+    """`TOOLS` with a mistake in one of them that shows in half of the processes' calls, by chance."""
+    good = f'look_up("{tool.partition("_")[2]}", city)'
+    bad = good.replace("city)", 'city if random.random() < 0.5 else city + "!")')
     assert TOOLS.count(good) == 1
-    return TOOLS.replace(good, bad)
+    return TOOLS.replace(good, bad).replace("\nKNOWN", "\nimport random\n\nKNOWN", 1)
 
 
 def _text(role: str, text: str) -> dict[str, object]:
@@ -176,6 +184,8 @@ class ErringModel:
 
     def __init__(self, seed: int) -> None:
         self._seed, self._job = seed, ""
+        self.stricter = 0.0
+        """The share of what would pass that fails today."""
         self._asked: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
         self._subjects = {
@@ -206,4 +216,4 @@ class ErringModel:
         with self._lock:
             self._asked[question, step] += 1
             drawn = random.Random(f"{self._seed} {self._job} {question} {step} {self._asked[question, step]}").random()
-        return drawn >= math.sqrt(rate)
+        return drawn >= math.sqrt(rate * (1 - self.stricter))

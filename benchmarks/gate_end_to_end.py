@@ -2,6 +2,7 @@
 
     python benchmarks/gate_end_to_end.py                     # three seeds, writes the table into RESULTS.md
     python benchmarks/gate_end_to_end.py --seeds 1 --pulls 5 --print
+    python benchmarks/gate_end_to_end.py --main              # days on which main itself is not as it was
 
 Where gate_error_rates.py draws runs and asks the gate's core, nothing is left out here: each pull request is a commit
 in a git repository; `agent-eval run` is started as GitHub starts it and talks to a stand-in for GitHub's API;
@@ -9,6 +10,10 @@ google-adk runs the agent of city_guide.py, whose model is a server on loopback 
 what the gate compares with are the artifacts that earlier runs on the base branch have left. First the base branch
 gets a history. Then come pull requests that change nothing and pull requests that break one tool, in random order, and
 between them pushes to the base.
+
+With `--main` it is main that changes: one of its cases breaks, and pull requests come after 1, 3, 5 and 12 records of
+that; or the model is stricter today on both sides. And a pull request that halves one case is started up to three times
+until it is green, with the artifacts of its attempts, with its comment alone, and without either.
 
 Exit code 0 when the promise is kept with every seed, 1 when it isn't, 2 when a run was not what it should have been,
 for instance without a baseline.
@@ -33,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "integration"))
 
 from base_repos import Repo
-from city_guide import AGENT, SUBJECTS, TOOLS, ErringModel, break_tool, cases_of, eval_set
+from city_guide import AGENT, SUBJECTS, TOOLS, ErringModel, break_tool, cases_of, eval_set, halve_tool
 from fake_gemini import FakeGemini
 from fake_github import FakeGitHub
 from gate_error_rates import insert, share
@@ -49,6 +54,10 @@ PULLS = 40
 HISTORY = 10
 """Runs of the base before the first pull request."""
 PULLS_BETWEEN_PUSHES = 8
+RECORDS = (1, 3, 5, 12)
+"""Records of main since one of its cases is broken."""
+STRICTER = 0.05
+ATTEMPTS = 3
 MOST_FAILED, LEAST_CAUGHT = 0.1, 0.95
 """What is promised, as shares."""
 
@@ -203,6 +212,99 @@ def trials(seed: int, pulls: int, root: Path) -> Iterator[Trial]:
         lab.repository.end()
 
 
+def _blamed(report: RunReport) -> set[str]:
+    cases = report.decision.cases if report.decision else []
+    return {case.case_id.rpartition(":")[2] for case in cases if case.blocking}
+
+
+def main_breaks(seed: int, root: Path) -> Iterator[tuple[str, bool, str]]:
+    """What comes of pull requests while a case of main is broken: what was done, whether it is right, what was seen."""
+    model = ErringModel(seed)
+    with FakeGemini(model) as gemini, FakeGitHub() as github:
+        lab = Guide.found(root / "guide", github, model, gemini.url)
+        for push in range(HISTORY):
+            lab.push(push)
+        pull = 0
+        for records in range(1, max(RECORDS) + 1):
+            lab.repo.git("checkout", "-q", "main")
+            lab.commit(None, **{"guide/tools.py": break_tool("get_fare")})
+            lab.push(HISTORY + records)
+            if records not in RECORDS:
+                continue
+            for other in (None, "find_museum"):
+                pull += 1
+                broken = break_tool("get_fare") if other is None else break_tool(other, break_tool("get_fare"))
+                model.begin(f"pull request {pull}")
+                files = {f"notes/{pull}.md": "A note\n", "guide/tools.py": broken}
+                done = lab.pull_request(pull, files=files, environment=lab.environment)
+                blamed = _blamed(_checked(done))
+                said = "fails on main today, too" in lab.comment(pull)
+                wanted = (done.code == 1 and blamed and blamed <= cases_of(other)) if other else done.code == 0 and said
+                seen = f"exit {done.code}" + (", said" if said else "") + f" {' '.join(sorted(blamed))}".rstrip()
+                what = "another tool broken" if other else "nothing changed"
+                yield f"main broken for {records} records, {what}", bool(wanted), seen
+        lab.repository.end()
+
+
+def stricter_day(seed: int, pulls: int, root: Path) -> Iterator[tuple[str, bool, str]]:
+    """What comes of pull requests that change nothing while a model is stricter on both sides."""
+    model = ErringModel(seed)
+    with FakeGemini(model) as gemini, FakeGitHub() as github:
+        lab = Guide.found(root / "guide", github, model, gemini.url)
+        for push in range(HISTORY):
+            lab.push(push)
+        model.stricter = STRICTER
+        for number in range(1, pulls + 1):
+            report, _ = lab.judge(number, None)
+            what = f"all cases pass {STRICTER:.0%} less today, both sides"
+            yield what, report.verdict == "passed", f"{report.verdict} {' '.join(sorted(_blamed(report)))}".rstrip()
+        lab.repository.end()
+
+
+def laundering(seed: int, pulls: int, memory: str, root: Path) -> Iterator[tuple[str, bool, str]]:
+    """What comes of a pull request that halves a case, if its job is started again until it is green."""
+    model = ErringModel(seed)
+    with FakeGemini(model) as gemini, FakeGitHub() as github:
+        lab = Guide.found(root / "guide", github, model, gemini.url)
+        for push in range(HISTORY):
+            lab.push(push)
+        for number in range(1, pulls + 1):
+            model.begin(f"pull request {number}, attempt 1")
+            files = {f"notes/{number}.md": "A note\n", "guide/tools.py": halve_tool("get_fare")}
+            options: dict[str, Any] = {"environment": lab.environment, "upload": memory == "artifacts"}
+            codes = [lab.pull_request(number, files=files, **options).code]
+            while codes[-1] == 1 and len(codes) < ATTEMPTS:
+                if memory == "nothing":
+                    lab.github.state.comments.clear()
+                model.begin(f"pull request {number}, attempt {len(codes) + 1}")
+                codes.append(lab.again(upload=memory == "artifacts").code)
+            laundered = codes[0] == 1 and codes[-1] == 0
+            yield f"one case 1 to .5, up to {ATTEMPTS} attempts, by {memory}", not laundered, str(codes)
+        lab.repository.end()
+
+
+def run_main(seed: int, kind: str, pulls: int) -> list[tuple[str, bool, str]]:
+    """One kind of day, reported on stderr."""
+    results = []
+    with tempfile.TemporaryDirectory(prefix="agent-eval-bench-") as directory:
+        root = Path(directory)
+        days = {"breaks": lambda: main_breaks(seed, root), "stricter": lambda: stricter_day(seed, pulls, root)}
+        for row in days[kind]() if kind in days else laundering(seed, pulls, kind, root):
+            results.append(row)
+            print(f"{'ok' if row[1] else 'NOT'}  {row[0]}: {row[2]}", file=sys.stderr)
+    return results
+
+
+def main_table(results: Sequence[tuple[str, bool, str]]) -> str:
+    """A row for each kind of pull request."""
+    kinds = dict.fromkeys(what for what, _, _ in results)
+    lines = ["| pull requests | right |", "|---|---|"]
+    for kind in kinds:
+        right = [is_right for what, is_right, _ in results if what == kind]
+        lines.append(f"| {kind} | {sum(right)} of {len(right)} |")
+    return "\n".join(lines)
+
+
 def run_seed(seed: int, pulls: int) -> list[Trial]:
     """All pull requests of a seed, reported on stderr as they are judged."""
     results = []
@@ -264,7 +366,10 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="seeds at a time")
     parser.add_argument("--json", type=Path, help="where to write every single pull request")
     parser.add_argument("--print", action="store_true", help="print the table instead of writing it into the docs")
+    parser.add_argument("--main", action="store_true", help="days on which main is not as it was")
     arguments = parser.parse_args()
+    if arguments.main:
+        return _main_days(arguments)
     with ProcessPoolExecutor(arguments.workers) as pool:
         futures = [pool.submit(run_seed, seed, arguments.pulls) for seed in arguments.seeds]
         try:
@@ -279,6 +384,19 @@ def main() -> int:
     if not arguments.print:
         DOCS.write_text(insert(DOCS.read_text(encoding="utf-8"), "end to end", table(results)), encoding="utf-8")
     return 0 if all(kept([trial for trial in results if trial.seed == seed]) for seed in arguments.seeds) else 1
+
+
+def _main_days(arguments: argparse.Namespace) -> int:
+    kinds = ("breaks", "stricter", "artifacts", "the comment alone", "nothing")
+    pulls = min(arguments.pulls, 20)
+    with ProcessPoolExecutor(arguments.workers) as pool:
+        futures = [pool.submit(run_main, arguments.seeds[0], kind, pulls) for kind in kinds]
+        results = [row for future in futures for row in future.result()]
+    made = main_table(results)
+    print(made)
+    if not arguments.print:
+        DOCS.write_text(insert(DOCS.read_text(encoding="utf-8"), "main", made), encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":

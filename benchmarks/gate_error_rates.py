@@ -211,6 +211,11 @@ def cells() -> Iterator[Cell]:
     day = "a case broke on the base"
     for broke in (1, 2, 3, 5, 8, 12):
         yield row(day, NOTHING, World(broke=broke), note=f", {broke} record{'s' * (broke > 1)} ago", trials=500)
+    # A young history: few stored runs that passed, and fewer that failed.
+    for depth in (7, 10, 13):
+        for broke in (1, 2):
+            note = f", {broke} record{'s' * (broke > 1)} ago, {depth} stored runs"
+            yield row(day, NOTHING, World(depth=depth, broke=broke), note=note, trials=500)
     yield row(day, BROKEN, World(broke=5), note=", another one 5 records ago", trials=500)
     yield row(day, ("one case .5 to 0", "one .5 0", ""), trials=500)
     day = "today's judge is stricter on both sides"

@@ -106,11 +106,12 @@ def _cases(family: stats.Family, unpaid: Unpaid) -> list[CaseDecisionReport]:
         head, base = series.head_confirm or series.head_screen, family.base_of(series) or series.base
         threshold = _by_threshold(suspect, named)
         lacks = _lacks(family, suspect, unpaid) if index not in named else None
+        broken_on_base = suspect is not None and (family.fails_on_base(series) or family.newest_failed(series))
         word: CaseWord
         if threshold or index in named:
             word = "broken" if family.binary and not any(head) else "worse"
         elif suspect is not None:
-            on_base = suspect.always_fails_on_base or family.fails_on_base(series)
+            on_base = suspect.always_fails_on_base or broken_on_base
             never_failed = all(base) and not all(head)
             word = "unchanged" if on_base else _suspect_word(family, suspect, lacks, never_failed=never_failed)
         elif family.binary and _is_fixed(head, base, family.alpha):
@@ -131,7 +132,7 @@ def _cases(family: stats.Family, unpaid: Unpaid) -> list[CaseDecisionReport]:
                 head_runs=len(head),
                 base_mean=_signed_mean(family, base),
                 base_runs=len(base),
-                broken_on_base=suspect is not None and family.fails_on_base(series),
+                broken_on_base=broken_on_base,
                 again=word not in _SHOWN and bool(series.head_confirm),
                 p_value=suspect.p_value if suspect is not None and index in family.case_p else better.get(index),
                 p_adjusted=family.case_p.get(index),
@@ -347,12 +348,17 @@ def runs_to_check(families: Sequence[stats.Family], each: int, *, again: bool) -
     for family in _findings(families):
         suite = family.suite_p is not None and family.suite_p <= family.level
         worse = family.named or (() if suite else got_worse(family))
-        # What fails every time here would hardly pass twice on a base that has the fault as well.
+        # What fails every time here would hardly pass twice on a base that has the fault as well. If it fails there,
+        # too, two runs say too little beside stored ones of which few failed.
         always = {suspect.index for suspect in family.suspects if suspect.failures == suspect.made and not again}
         # Many cases show together what one shows by many runs; in an outage there are a dozen.
         own = max(few, min(each, _OF_ALL // max(len(worse), 1)))
         for index in worse or range(len(family.series)):
-            if count := missing_runs(family, index, own if worse and index not in always else few):
+            made = family.series[index].base_confirm
+            due = few if not worse or (index in always and all(made)) else own
+            if worse and stats.is_red(made):
+                due = min(own, stats.RED_TODAY)
+            if count := missing_runs(family, index, due):
                 missing[family.case_ids[index]] = max(count, missing.get(family.case_ids[index], 0))
     return missing
 

@@ -39,7 +39,10 @@ FULL_BASE = 10
 """Base runs of a suspected regression, if the base branch can be run; today's of a case that still passes some of its
 runs, before it blocks by stored runs."""
 CHECK_RUNS = 2
-"""The same of a case that failed every time, and of every case where the suite got worse (`_decide.runs_to_check`)."""
+"""The same of a case that failed every time, as long as it passes there, and of every case where the suite got worse
+(`_decide.runs_to_check`)."""
+RED_TODAY = 5
+"""So many base runs of today that all failed show that a case is broken there, whatever its stored runs."""
 _NEWEST = 5
 """Newest records of the base: if these and its runs of today fail more often than the older ones, only they count."""
 _CHANGED = 0.05
@@ -91,9 +94,13 @@ class Family:
     @cached_property
     def _compared(self) -> list[Series]:
         """The cases as the suite's test sees them: of what changed on the base branch only the newest runs."""
-        return [self._now(series) if self._changed_on_base(series) else series for series in self.series]
+        return [self._now(series) for series in self.series]
 
     def _now(self, series: Series) -> Series:
+        if _is_red_today(series):
+            return replace(series, base=(), base_days=())
+        if not self._changed_on_base(series):
+            return series
         newest = self._newest(series)
         return replace(series, base=newest, base_days=series.base_days[-len(newest) :])
 
@@ -316,12 +323,21 @@ class Family:
         return bool(base) and mean + max(self.drops[index], _MARGIN) < min(base)
 
     def _always_fails_on_base(self, series: Series) -> bool:
+        if is_red(self._held_to(series) or series.base):
+            return True
         broke = len(series.base_confirm) >= CHECK_RUNS and is_red(series.base_confirm)
-        return is_red(self._held_to(series) or series.base) or (broke and self._changed_on_base(series))
+        return _is_red_today(series) or (broke and self._changed_on_base(series))
 
     def fails_on_base(self, series: Series) -> bool:
         """Whether a case that passed on the base branch once fails there now."""
         return any(series.base) and self._always_fails_on_base(series)
+
+    def newest_failed(self, series: Series) -> bool:
+        """Whether the last `RED_TODAY` base runs, some of today, failed, and an older one passed: only to be said."""
+        if not self.binary or len(series.base_confirm) < CHECK_RUNS:
+            return False
+        runs = (*series.base, *series.base_confirm)
+        return any(runs) and is_red(series.base_confirm) and not any(runs[-RED_TODAY:])
 
     def unseen_today(self, index: int) -> int:
         """Base runs of today that a suspected case needs before all others: it failed the newest records there."""
@@ -482,3 +498,7 @@ def look_share(runs: int, planned: int) -> float:
 def _payoff(head: Sequence[float], base: Sequence[float]) -> float:
     """The payoff of the bet that runs of the head fail more often than those of the base (`bets.case_e`)."""
     return case_e(failed(head), len(head), failed(base), len(base))
+
+
+def _is_red_today(series: Series) -> bool:
+    return series.is_binary and len(series.base_confirm) >= RED_TODAY and is_red(series.base_confirm)
