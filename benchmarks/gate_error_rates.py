@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import accumulate, groupby, pairwise, zip_longest
+from itertools import accumulate, groupby, pairwise, product, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -212,10 +212,9 @@ def cells() -> Iterator[Cell]:
     for broke in (1, 2, 3, 5, 8, 12):
         yield row(day, NOTHING, World(broke=broke), note=f", {broke} record{'s' * (broke > 1)} ago", trials=500)
     # A young history: few stored runs that passed, and fewer that failed.
-    for depth in (7, 10, 13):
-        for broke in (1, 2):
-            note = f", {broke} record{'s' * (broke > 1)} ago, {depth} stored runs"
-            yield row(day, NOTHING, World(depth=depth, broke=broke), note=note, trials=500)
+    for depth, broke in product((7, 10, 13), (1, 2)):
+        note = f", {broke} record{'s' * (broke > 1)} ago, {depth} stored runs"
+        yield row(day, NOTHING, World(depth=depth, broke=broke), note=note, trials=500)
     yield row(day, BROKEN, World(broke=5), note=", another one 5 records ago", trials=500)
     yield row(day, ("one case .5 to 0", "one .5 0", ""), trials=500)
     day = "today's judge is stricter on both sides"

@@ -175,6 +175,18 @@ STORIES: dict[str, tuple[Sequence[Callable[[FakeGitHub], object]], list[Try]]] =
             Try("again", stamp(101, 2, sha=OTHER_SHA), more={"memory": "YWdhaW4="}),
         ],
     ),
+    "jobs of a run that share a key leave no memory that the other could take for its own": (
+        (),
+        [
+            Try("of one", more={"memory": "b25l"}),
+            Try("of two", more={"memory": "dHdv"}),
+            Try("of one again", stamp(100, 2), more={"memory": "YWdhaW4="}),
+        ],
+    ),
+    "a memory that does not fit beside the newest": (
+        (),
+        [Try("x" * (GitHub.longest - 500), stamp(100, each), more={"memory": "A" * 200}) for each in (1, 2, 3)],
+    ),
     "a memory that does not fit": ((), [Try("x" * (GitHub.longest - 200), more={"memory": "A" * 300})]),
     "other keys": (
         (),

@@ -25,7 +25,7 @@ from agent_eval.forge.comments import Memory, marked
 from agent_eval.forge.rest import RestError, Waiting
 from agent_eval.gitlab.events import GitLabEvent, activity, read_event
 from agent_eval.gitlab.forge import GitLab
-from agent_eval.pipeline._attempts import Earlier, find_earlier
+from agent_eval.pipeline._attempts import Earlier, _about, find_earlier
 from agent_eval.pipeline.ci_context import LOCAL
 from agent_eval_results import ACCEPT_RULES, CaseDecisionReport, DecisionReport, Origin
 
@@ -357,7 +357,7 @@ def test_find_earlier__a_job_of_another_name_or_a_first_one_is_no_retry(fake: Fa
         origin = Origin(repository=fake.path, commit="a" * 40, event="pull_request", pull_request=7, **facts)
         forge = client(fake, Clock())
         ci = replace(LOCAL, make_origin=lambda: origin, activity=about, forge=forge, baseline_request=request)
-        return find_earlier(ci, lambda _: None, key=key, comment_author=BOT[1])
+        return find_earlier(ci, lambda _: None, case_ids=["evals/a.test.json:one"], key=key, comment_author=BOT[1])
 
     fake.job(pipeline, "lint")
     first = fake.job(pipeline)
@@ -369,7 +369,7 @@ def test_find_earlier__a_job_of_another_name_or_a_first_one_is_no_retry(fake: Fa
         unknown = earlier(first)
         assert unknown.unknown and f"answered {status}" in (unknown.missing or ""), "it is as without results"
 
-    content = json.dumps({"commit": "a" * 40, "usual": "1  ", "cases": {}})
+    content = json.dumps({"about": _about("a" * 40, ["evals/a.test.json:one"]), "usual": "1  ", "cases": {}})
     memory = base64.b64encode(zlib.compress(content.encode())).decode()
     fake.note(7, marked("evals", RUN, f"## Failed\n{Memory(run=RUN, data=memory).line}"), BOT)
     fake.note(7, marked("evals", RUN, f"## Forged\n{Memory(run=RUN, data='AAAA').line}"))

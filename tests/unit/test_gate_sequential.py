@@ -448,11 +448,13 @@ def test_sequential__what_is_asked_for_and_said_in_many_games() -> None:
     check("golden_games.txt", "\n".join(page) + "\n")
 
 
-def settled(all_series: dict[str, Series], draw: Callable[[str, int], tuple[float, ...]]) -> DecisionReport:
+def settled(
+    all_series: dict[str, Series], draw: Callable[[str, int], tuple[float, ...]], *, metric: str = PASS
+) -> DecisionReport:
     """The decision, once the runs that the gate asked for were drawn, the same way on both sides."""
     for number in range(20):
-        evidence = [CaseEvidence(case_id=name, metrics={PASS: series}) for name, series in all_series.items()]
-        step = next_step(evidence, Rules(), Budget(extra_runs=200, can_run_base=True))
+        evidence = [CaseEvidence(case_id=name, metrics={metric: series}) for name, series in all_series.items()]
+        step = next_step(evidence, Rules(metrics={metric: MetricRule()}), Budget(extra_runs=200, can_run_base=True))
         if isinstance(step, DecisionReport):
             return step
         for name in sorted({*step.head, *step.base}):
@@ -482,6 +484,25 @@ def test_sequential__a_case_that_broke_on_the_base_blocks_nobody(stored: int) ->
         [case] = [case for case in decision.cases if case.case_id == "broken"]
         said.append(case.broken_on_base)
     assert said == [True] * stored + [False], "a case that passed in no record has not broken there"
+
+
+def test_sequential__a_score_of_zero_in_all_runs_of_today_is_compared_with_them() -> None:
+    """Low on both sides today: that is the day, and not a case that is broken on the base."""
+    rng, red = random.Random(0), 0
+    for _ in range(30):
+        all_series = {
+            f"ok{each}": Series(
+                head_screen=(0.9,), base=tuple(rng.uniform(0.8, 1.0) for _ in range(10)), base_days=DAYS[:10]
+            )
+            for each in range(9)
+        }
+        all_series["low"] = Series(head_screen=(0.0,), base=(1.0,) * 9 + (0.0,), base_days=DAYS[:10], threshold=0.5)
+
+        def draw(name: str, count: int, rng: random.Random = rng) -> tuple[float, ...]:
+            return (0.0,) * count if name == "low" else tuple(rng.uniform(0.8, 1.0) for _ in range(count))
+
+        red += settled(all_series, draw, metric="score").outcome == "failed"
+    assert red <= 8, "30 where a score of 0.0 counted as a failed run"
 
 
 def test_sequential__a_case_that_halved_on_the_base_seldom_blocks_others() -> None:

@@ -40,7 +40,7 @@ from agent_eval.gate.history import extend
 from agent_eval.gate.stats import Series
 from agent_eval.gate.stats.decision import Budget, Rules
 from agent_eval.pipeline._agents import add_changes
-from agent_eval.pipeline._attempts import _unpacked, memory_of, runs_remembered
+from agent_eval.pipeline._attempts import _about, _unpacked, memory_of, runs_remembered
 from agent_eval.pipeline._base_checkout import BaseCheckout, interpreter_for_base
 from agent_eval.pipeline._checkout import Checkout, surroundings
 from agent_eval.pipeline._regression import Base, Confirmation, pair_with_base, store_baseline_recordings
@@ -409,11 +409,14 @@ async def test_memory__says_what_the_results_of_the_attempt_say(tmp_path: Path) 
         report.decision, gathered = await confirmation.decide()
     report.confirmations, report.base_runs = confirmation.head, confirmation.base
     assert report.origin is not None
-    ids, commit = [case.case_id for case in report.cases], report.origin.commit
+    ids = [case.case_id for case in report.cases]
+    about = _about(report.origin.commit, ids)
     left = [memory_of(report, gathered), memory_of(report, None)]
 
-    found = [_unpacked(data, commit) for data in left]
+    found = [_unpacked(data, about) for data in left]
 
+    others = [_about(report.origin.commit, ids[:1]), _about("f" * 40, ids)]
+    assert [_unpacked(left[0], other) for other in others] == [None, None], "another job's, or of another commit"
     assert len(left[0]) < 300 and None not in found
     given = confirmation.history, confirmation.comparable, made.head_checkout.settings.policy
     other = report.model_copy(deep=True)
@@ -436,14 +439,15 @@ def values_of(series: Series) -> tuple[tuple[float, ...], ...]:
     [
         b"",
         b"[]",
-        b'{"commit": "c", "usual": "", "cases": []}',
-        b'{"commit": "other", "usual": "1  ", "cases": {}}',
-        b'{"commit": "c", "usual": "1 2 ", "cases": {}}',
-        b'{"commit": "c", "usual": 1, "cases": {}}',
-        b'{"commit": "c", "usual": "1  ", "cases": {"0": ["ab"]}}',
-        b'{"commit": "c", "usual": "1  ", "cases": {"0  ": [["ab"]]}}',
-        b'{"commit": "c", "usual": "1  ", "cases": {"0  ": 1}}',
-        b'{"commit": "c", "usual": "' + b"1" * 2_000_000 + b'  ", "cases": {}}',
+        b'{"about": "c", "usual": "", "cases": []}',
+        b'{"about": "other", "usual": "1  ", "cases": {}}',
+        b'{"about": "c", "usual": "1 2 ", "cases": {}}',
+        b'{"about": "c", "usual": 1, "cases": {}}',
+        b'{"about": "c", "usual": "1  ", "cases": {"0": ["ab"]}}',
+        b'{"about": "c", "usual": "1  ", "cases": {"0  ": [["ab"]]}}',
+        b'{"about": "c", "usual": "1  ", "cases": {"0  ": 1}}',
+        b"[" * 200_000,
+        b'{"about": "c", "usual": "' + b"1" * 2_000_000 + b'  ", "cases": {}}',
     ],
 )
 def test_memory__that_somebody_edited_is_none(content: bytes) -> None:

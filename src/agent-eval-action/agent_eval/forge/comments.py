@@ -221,7 +221,7 @@ def memories(client: Commenting, number: int, key: str, *, sha: str, author: str
     """
     listing = _listing(client, number, key, lambda: client.own_logins(author))
     kept = _newest(listing.ours).marked.memories if listing.ours else ()
-    return [memory.data for memory in kept if memory.run.sha == sha]
+    return [memory.data for memory in kept[-_ATTEMPTS:] if memory.run.sha == sha]
 
 
 class _Upsert:
@@ -278,15 +278,23 @@ class _Upsert:
     def _kept(self, before: Sequence[Memory] = ()) -> tuple[Memory, ...]:
         """The memory of this attempt and of those before it."""
         run, own = self._comment.run, self._comment.memory
-        kept = [memory for memory in before if memory.run.sha == run.sha and (memory.run != run or not own)]
-        if own:
+        # Two jobs that share a key by mistake: neither may take the other's memory for its own.
+        kept = [
+            memory
+            for memory in before
+            if memory.run.sha == run.sha and (memory.run != run or not (own or self._overwrites))
+        ]
+        if own and not self._overwrites:
             kept.append(Memory(run=run, data=own))
         return tuple(kept[-_ATTEMPTS:])
 
     def _remembering(self, memories: Sequence[Memory]) -> str:
-        """The comment's body with these memories, if they fit."""
-        text = "\n".join((self._text.rstrip("\n"), *(memory.line for memory in memories)))
-        return text if memories and len(text) <= self._client.longest else self._text
+        """The comment's body with these memories, the newest ones of them if not all fit."""
+        for first in range(len(memories)):
+            text = "\n".join((self._text.rstrip("\n"), *(memory.line for memory in memories[first:])))
+            if len(text) <= self._client.longest:
+                return text
+        return self._text
 
     def _update(self, current: _Ours) -> Posted:
         written = current.marked.run
@@ -307,6 +315,7 @@ class _Upsert:
         note = ""
         if self._sent is None and current.marked.run == self._comment.run:
             self._overwrites = True
+            kept = self._kept(current.marked.memories)
             note = " Another job of this run had written it: give each job its own `name`."
         self._sent = "updated"
         url = self._rewrite(current, self._remembering(kept))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 20_000
 """Characters of a memory in a comment of at most 65,536."""
-_RUNS = re.compile("[01]{0,99} [01]{0,99} [01]{0,99}")
+_RUNS = re.compile("[01]{0,999} [01]{0,999} [01]{0,999}")
 _MOST_BYTES = 1_000_000
 """Bytes of an unpacked memory: whoever edits the comment may have packed it."""
 
@@ -71,13 +71,19 @@ class Earlier:
 
 
 def find_earlier(
-    ci: CIContext, log: Callable[[str], None], *, key: str = "", comment_author: str | None = None
+    ci: CIContext,
+    log: Callable[[str], None],
+    *,
+    case_ids: Iterable[str] = (),
+    key: str = "",
+    comment_author: str | None = None,
 ) -> Earlier:
     """Looks for results of earlier runs of the pull request; where they are unavailable, a line of the log says so.
 
     Args:
         ci: Of this run.
         log: Receives a line for what was found.
+        case_ids: The cases of this run. What a comment remembers of others is another job's.
         key: Of the comment of this gate; "" for a gate without one.
         comment_author: Login that the token comments as; None: detected.
     """
@@ -102,16 +108,18 @@ def find_earlier(
     attempts = [report for report in reports if report.origin and report.origin.commit == ci.origin.commit]
     if attempts:
         return Earlier(attempts=attempts)
+    # Without artifacts it can't be known whether another run has tested this commit, e.g. before it was reopened.
+    if (is_retry is not False or why) and key and forge and forge.has_token and not pull_request.is_fork:
+        try:
+            left = forge.limited(TO_LINK).memories(
+                pull_request.number, key, sha=pull_request.head_sha, author=comment_author
+            )
+        except ForgeError as error:
+            left, why = [], why or error.message
+        about = _about(ci.origin.commit, case_ids)
+        if remembered := [found for data in left if (found := _unpacked(data, about)) is not None]:
+            return Earlier(remembered=remembered)
     if is_retry is not False:
-        if key and forge is not None and forge.has_token and not pull_request.is_fork:
-            try:
-                left = forge.limited(TO_LINK).memories(
-                    pull_request.number, key, sha=pull_request.head_sha, author=comment_author
-                )
-            except ForgeError as error:
-                left, why = [], why or error.message
-            if remembered := [found for data in left if (found := _unpacked(data, ci.origin.commit)) is not None]:
-                return Earlier(remembered=remembered)
         return Earlier(missing=why, unknown=is_retry is None)
     before = held_against(case for report in reports if report.decision for case in report.decision.cases)
     if before:
@@ -148,20 +156,26 @@ def memory_of(report: RunReport, gathered: Gathered | None) -> str:
     usual = max(cases, key=lambda runs: len(cases[runs]), default="")
     cases.pop(usual, None)
     commit = report.origin.commit if report.origin is not None else ""
-    content = json.dumps({"commit": commit, "usual": usual, "cases": cases}, separators=(",", ":"))
+    about = _about(commit, (case.case_id for case in report.cases))
+    content = json.dumps({"about": about, "usual": usual, "cases": cases}, separators=(",", ":"))
     packed = base64.b64encode(zlib.compress(content.encode(), 9)).decode()
     return packed if len(packed) <= _LONGEST else ""
 
 
-def _unpacked(data: str, commit: str) -> Remembered | None:
-    """The memory of an attempt; None if it is not of this commit or not ours."""
+def _about(commit: str, case_ids: Iterable[str]) -> str:
+    """What a memory is about. Jobs of one commit may share a comment by mistake, and have other cases."""
+    return hashlib.sha256("\n".join((commit, *sorted(case_ids))).encode()).hexdigest()[:16]
+
+
+def _unpacked(data: str, about: str) -> Remembered | None:
+    """The memory of an attempt; None if it is about something else or not ours."""
     try:
         unpacker = zlib.decompressobj()
         content = json.loads(unpacker.decompress(base64.b64decode(data, validate=True), _MOST_BYTES))
         usual, cases = content["usual"], {short: runs for runs, shorts in content["cases"].items() for short in shorts}
-        if content["commit"] != commit or not all(_RUNS.fullmatch(runs) for runs in (usual or "  ", *cases.values())):
+        if content["about"] != about or not all(_RUNS.fullmatch(runs) for runs in (usual or "  ", *cases.values())):
             return None
-    except (ValueError, zlib.error, KeyError, TypeError, AttributeError):
+    except (ValueError, zlib.error, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return Remembered(usual=usual, cases=cases)
 

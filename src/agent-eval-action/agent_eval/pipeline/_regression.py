@@ -469,6 +469,7 @@ async def compare_with_base(
             find_earlier,
             ci,
             checkout.context.log,
+            case_ids=[case.case_id for case in report.cases],
             key="" if settings.comment == "never" or settings.merges else settings.name or ci.event.key or DEFAULT_KEY,
             comment_author=settings.comment_author,
         ),

@@ -106,12 +106,12 @@ def _cases(family: stats.Family, unpaid: Unpaid) -> list[CaseDecisionReport]:
         head, base = series.head_confirm or series.head_screen, family.base_of(series) or series.base
         threshold = _by_threshold(suspect, named)
         lacks = _lacks(family, suspect, unpaid) if index not in named else None
-        broken_on_base = suspect is not None and (family.fails_on_base(series) or family.newest_failed(series))
+        fails_on_base = suspect is not None and family.fails_on_base(series)
         word: CaseWord
         if threshold or index in named:
             word = "broken" if family.binary and not any(head) else "worse"
         elif suspect is not None:
-            on_base = suspect.always_fails_on_base or broken_on_base
+            on_base = suspect.always_fails_on_base or fails_on_base
             never_failed = all(base) and not all(head)
             word = "unchanged" if on_base else _suspect_word(family, suspect, lacks, never_failed=never_failed)
         elif family.binary and _is_fixed(head, base, family.alpha):
@@ -132,7 +132,9 @@ def _cases(family: stats.Family, unpaid: Unpaid) -> list[CaseDecisionReport]:
                 head_runs=len(head),
                 base_mean=_signed_mean(family, base),
                 base_runs=len(base),
-                broken_on_base=broken_on_base,
+                # Said also of a case that was not excluded for it, as its base runs were few.
+                broken_on_base=fails_on_base
+                or (suspect is not None and lacks is None and family.newest_failed(series)),
                 again=word not in _SHOWN and bool(series.head_confirm),
                 p_value=suspect.p_value if suspect is not None and index in family.case_p else better.get(index),
                 p_adjusted=family.case_p.get(index),

@@ -97,7 +97,7 @@ class Family:
         return [self._now(series) for series in self.series]
 
     def _now(self, series: Series) -> Series:
-        if _is_red_today(series):
+        if self._is_red_today(series):
             return replace(series, base=(), base_days=())
         if not self._changed_on_base(series):
             return series
@@ -326,7 +326,11 @@ class Family:
         if is_red(self._held_to(series) or series.base):
             return True
         broke = len(series.base_confirm) >= CHECK_RUNS and is_red(series.base_confirm)
-        return _is_red_today(series) or (broke and self._changed_on_base(series))
+        return self._is_red_today(series) or (broke and self._changed_on_base(series))
+
+    def _is_red_today(self, series: Series) -> bool:
+        # A score of zero in every run of today is a low score, which runs of today are compared with.
+        return self.binary and len(series.base_confirm) >= RED_TODAY and is_red(series.base_confirm)
 
     def fails_on_base(self, series: Series) -> bool:
         """Whether a case that passed on the base branch once fails there now."""
@@ -498,7 +502,3 @@ def look_share(runs: int, planned: int) -> float:
 def _payoff(head: Sequence[float], base: Sequence[float]) -> float:
     """The payoff of the bet that runs of the head fail more often than those of the base (`bets.case_e`)."""
     return case_e(failed(head), len(head), failed(base), len(base))
-
-
-def _is_red_today(series: Series) -> bool:
-    return series.is_binary and len(series.base_confirm) >= RED_TODAY and is_red(series.base_confirm)
