@@ -57,7 +57,7 @@ async def faulty(request: pytest.FixtureRequest, logs: Path) -> AsyncIterator[Ad
 FAULTS = {
     **dict.fromkeys(["raise", "raise:3990", "model raises", "sys.exit", "os._exit", "abort", "garbage"], 60.0),
     **dict.fromkeys(["lie:content", "lie:waiting", "lie:event", "print", "inherit", "fork", "odd"], 60.0),
-    **{"sleep:60": 1.0, "task": 1.0, "stubborn": 1.0, "loop": 2.0},
+    **dict.fromkeys(["sleep:60", "task", "stubborn", "loop"], 1.0),
 }
 """What the agent is asked, and the seconds that it has for it."""
 
