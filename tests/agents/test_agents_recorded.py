@@ -12,7 +12,7 @@ import pytest
 from recording_samples import facts, turn
 
 from agent_eval_agents.protocol import AgentFailure, SessionRequest
-from agent_eval_agents.recorded import DRIVER, RecordedAgent, check_recording
+from agent_eval_agents.recorded import DRIVER, RecordedAgent, UnusableRecording, check_recording, entries
 from agent_eval_scoring.core.content import text_of, user_message
 from agent_eval_scoring.core.invocation import Invocation, adk_value, tool_calls
 from agent_eval_scoring.evalset.loading import load_suite
@@ -191,6 +191,37 @@ def test_check_recording__an_expected_answer_that_an_eval_set_lacks_is_not_the_a
     value["eval_cases"][1]["conversation"] = "hello"
     (tmp_path / "r.json").write_text(json.dumps(value), "utf-8")
     assert check_recording("r.json", tmp_path / "r.json", [expected]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"eval_cases": [ONE, TWO], "eval_set_id": "s"}', ["one", "two"]),
+        ('{"eval_set_id": "s", "eval_cases" :\n[ ONE\n,TWO ]}', ["one", "two"]),
+        ('{"eval_set_id": "s", "eval_cases": [ONE], "eval_cases": [TWO]}', ["two"]),
+        ('{"eval_set_id": "s", "more": {"eval_cases": [ONE]}, "eval_cases": [TWO]}', ["two"]),
+        ('{"eval_set_id": "\\"eval_cases\\": [", "eval_cases": [ONE]}', ["one"]),
+        ('{"eval_set_id": "s", "eval_cases": [ONE TWO]}', []),
+        ('{"eval_set_id": "s", "eval_cases": [ONE, ]}', []),
+        ('{"eval_set_id": "s", "eval_cases": [ONE], }', []),
+        ('{"eval_set_id": "s", "eval_cases": [ONE', []),
+        ('{"eval_set_id": "s", "eval_cases": [ONE, 1]}', []),
+    ],
+)
+def test_entries__the_cases_of_an_eval_set(tmp_path: Path, text: str, found: list[str]) -> None:
+    said = {"parts": [{"text": "\\"}]}
+    for name in ("one", "two"):
+        own = {"eval_id": name, "conversation": [{"user_content": said, "final_response": said}]}
+        text = text.replace(name.upper(), json.dumps(own))
+    (tmp_path / "r.json").write_text(text, "utf-8")
+    read: dict[str, bytes] = {}
+    try:
+        read = {eval_id: data for [(_, eval_id, _)], data, _ in entries(tmp_path / "r.json")}
+        wrong = False
+    except UnusableRecording:
+        wrong = True
+    assert wrong == (not found) and (wrong or [*read][-len(found) :] == found)
+    assert all(json.loads(data)["conversation"][0]["final_response"] for data in read.values())
 
 
 async def test_start__a_second_one_after_a_failure_fails_again(tmp_path: Path) -> None:

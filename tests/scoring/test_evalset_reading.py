@@ -23,6 +23,7 @@ from agent_eval_scoring.evalset.json.patching import eval_set_text
 from agent_eval_scoring.evalset.json.positions import Positions, format_path
 from agent_eval_scoring.evalset.json.reading import parse_document
 from agent_eval_scoring.evalset.loading import load_suite
+from agent_eval_scoring.evalset.models.packed import PackedTurns, packed_turns
 from agent_eval_scoring.evalset.models.schema import EvalSet
 from agent_eval_scoring.evalset.problem_texts import render_json, render_text
 from agent_eval_workbench.commands.migrate import migrate
@@ -252,15 +253,23 @@ def test_lines_of_items__need_no_second_copy_of_the_document() -> None:
 # What a selection amounts to, from targets to cases.
 
 
-def test_load_suite__cases_share_what_is_set_until_one_is_changed(tmp_path: Path) -> None:
-    one, two = load(tmp_path, a=eval_set(case(), case(eval_id="d"))).files[0].cases
-    before = two.model_dump_json(exclude_unset=True)
-    assert one.conversation is not None and two.conversation is not None
-    parts = [(turn.user_content.parts or [])[0] for turn in (*one.conversation, *two.conversation)]
-    assert one.model_fields_set is two.model_fields_set and parts[0].model_fields_set is parts[1].model_fields_set
-    one.session_input, parts[0].thought = None, True
-    assert {"session_input"} == one.model_fields_set - two.model_fields_set and "thought" in parts[0].model_fields_set
-    assert two.model_dump_json(exclude_unset=True) == before
+def test_load_suite__packed_turns_are_the_same(tmp_path: Path) -> None:
+    calls = {"toolUses": [{"name": "t", "args": {"a": None, "b": [1.0, 'é\u2028"', {}]}}]}
+    user, answer = {"role": None, "parts": [{"text": 'hi "conversation":[]'}]}, {"parts": [{"text": "yes"}]}
+    turn = {"userContent": user, "finalResponse": answer, "intermediateData": calls}
+    turns = [turn, {"user_content": {"parts": [{"inline_data": {"mime_type": "a/b", "data": "AAE="}}]}}]
+    content = eval_set(case(conversation=turns), case(eval_id='"conversation":[]'))
+    (tmp_path / "a.test.json").write_text(json.dumps(content), "utf-8")
+    assert not load_suite(tmp_path).errors
+    [[one, other]] = [file.cases for file in load_suite(tmp_path).files]
+    [[packed, _]] = [file.cases for file in load_suite(tmp_path, packed=True).files]
+    assert isinstance(packed.conversation, PackedTurns) and packed_turns(one) is None
+    assert packed == one and packed != other and len(packed.conversation) == 2
+    assert [*packed.conversation] == packed.conversation[:] == one.conversation
+    for exclude_none in (True, False):
+        assert packed.model_dump_json(exclude_none=exclude_none) == one.model_dump_json(exclude_none=exclude_none)
+    said = one.model_dump_json(exclude_unset=True, exclude_none=True)
+    assert f'"conversation":{(packed_turns(packed) or b"").decode()}' in said
 
 
 def test_load_suite__relative_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,13 @@ def _turn_content(turn: Invocation) -> list[Any]:
 
 def _parts(content: Content | None, fields: set[str] | None = None) -> list[Any]:
     parts = () if content is None else content.iter_parts()
-    dumped = [part.model_dump(mode="json", exclude_none=True, include=fields) for part in parts]
+    dumped = [
+        # Most parts are a text, and have 16 other fields.
+        {"text": part.text}
+        if part.text and part.model_fields_set == {"text"}
+        else part.model_dump(mode="json", exclude_none=True, include=fields)
+        for part in parts
+    ]
     return [part for part in dumped if any(value != "" for value in part.values())]
 
 

@@ -12,10 +12,11 @@ A recording is one of these:
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from agent_eval_agents.driver import Driver
 from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
@@ -85,7 +86,7 @@ class RecordedAgent:
                 return
             self._eval_set = not holds_runs(path)
             self._spool = tempfile.TemporaryFile(prefix="agent-eval-")  # noqa: SIM115 - closed by close()
-            for keys, data in entries(path):
+            for keys, data, _ in entries(path):
                 self._index |= dict.fromkeys(keys, (self._spool.tell(), len(data)))
                 self._spool.write(data)
         except UnusableRecording as error:
@@ -267,21 +268,24 @@ def check_recording(
         One error if the recording can't be used. Otherwise one error for each case whose id is not in the recordings
         file and whose eval set and eval id match several cases.
     """
-    from agent_eval_agents.recorded_checks import check_traces, without_answers
+    from agent_eval_agents.recorded_checks import check_traces, silent_turns, without_answers
 
     path = recording_file(source)
     recorded: dict[tuple[str, str], set[str]] = {}
+    silent: list[tuple[int, str, int]] = []
     try:
         if (traces := traces_of(path, recording)) is not None:
             return [problem for file in files for problem in check_traces(recording, traces, file, files, runs)]
-        for [(set_id, eval_id, _), *own], _ in entries(path, content=False):
+        expected = {} if holds_runs(path) else {case.eval_id: case for file in files for case in file.cases}
+        for index, ([(set_id, eval_id, _), *own], _, case) in enumerate(entries(path)):
             recorded.setdefault((str(set_id), eval_id), set()).update(case_id for _, case_id, _ in own)
+            silent += [(index, eval_id, number) for number in silent_turns(case, expected.get(eval_id))]
     except UnusableRecording as error:
         message = f"The recording {recording} can't be used: {error}."
         at, line = (None, None) if error.place is None else (error.place.file, error.place.line)
         return [Problem(code="recording-unusable", message=message, hint=error.hint, file=at, line=line)]
     if not holds_runs(path):
-        return list(without_answers(recording, path, files, _AGAIN))  # It answers every case of the same eval id.
+        return list(without_answers(recording, path, silent, _AGAIN))  # It answers every case of the same eval id.
     requested: dict[tuple[str, str], dict[str, LoadedFile]] = {}
     for file in files:
         for case in file.cases:
@@ -409,19 +413,19 @@ def holds_runs(path: Path) -> bool:
     return path.name.endswith((".jsonl", ".jsonl.gz"))
 
 
-def entries(path: Path, *, content: bool = True) -> Iterator[tuple[list[Key], bytes]]:
-    """The entries of a recording, with their keys: runs, or the cases of an eval set.
+_Entry = tuple[list[Key], bytes, Any]
+"""Its keys, its JSON text, and the case of an eval set in ADK's current format as it is there; None for any other."""
 
-    Args:
-        path: The file.
-        content: False: an entry of an eval set may have an empty text.
+
+def entries(path: Path) -> Iterator[_Entry]:
+    """The entries of a recording: runs, or the cases of an eval set.
 
     Raises:
         UnusableRecording: The file is empty, has another format, or can't be read.
     """
     empty = True
     try:
-        for entry in _lines(path) if holds_runs(path) else _cases(path, content=content):
+        for entry in _lines(path) if holds_runs(path) else _cases(path):
             empty = False
             yield entry
     except OSError as error:
@@ -433,7 +437,7 @@ def entries(path: Path, *, content: bool = True) -> Iterator[tuple[list[Key], by
         raise UnusableRecording(f"it has no {what}" if path.stat().st_size else "it is empty", "Record it again.")
 
 
-def _lines(path: Path) -> Iterator[tuple[list[Key], bytes]]:
+def _lines(path: Path) -> Iterator[_Entry]:
     """The runs of a recordings file. If a run appears twice it was repeated, and the later line counts."""
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
@@ -449,24 +453,48 @@ def _lines(path: Path) -> Iterator[tuple[list[Key], bytes]]:
         keys: list[Key] = [(set_id, eval_id, run)]
         if isinstance(case_id, str):
             keys.append((None, case_id, run))
-        yield keys, line
+        yield keys, line, None
 
 
-def _cases(path: Path, *, content: bool) -> Iterator[tuple[list[Key], bytes]]:
+_LIST = re.compile(r'"eval_cases"\s*:\s*\[\s*')
+_NEXT = re.compile(r"\s*(?:,\s*(?=\{)|(?=\]))")
+
+
+def _cases(path: Path) -> Iterator[_Entry]:
     """The cases of an eval set, each as its JSON text."""
-    data = read_regular(path, MAX_RESULTS)
     try:
-        cases = json.loads(data.decode("utf-8-sig", "surrogatepass"))["eval_cases"]
-        if not all(isinstance(case["eval_id"], str) for case in cases):
-            raise TypeError("eval_id")
-    except (ValueError, KeyError, TypeError, RecursionError):
-        yield from _converted(data, path.name)
-        return
-    for case in cases:
-        yield [(None, case["eval_id"], None)], json.dumps(case).encode() if content else b""
+        text = read_regular(path, MAX_RESULTS).decode("utf-8-sig", "surrogatepass")
+        for case, own in _items(text):
+            if not isinstance(case["eval_id"], str):
+                raise TypeError("eval_id")
+            # Without escapes the text is searched for secrets as it is.
+            yield [(None, case["eval_id"], None)], (json.dumps(case) if "\\" in own else own).encode(), case
+    except (ValueError, LookupError, TypeError, RecursionError):
+        # It has all cases, also those that were returned before the defect.
+        yield from _converted(read_regular(path, MAX_RESULTS), path.name)
 
 
-def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
+def _items(text: str) -> Iterator[tuple[Any, str]]:
+    """The items of `eval_cases` with their texts, one after another: all at once would take 100 MB for 10,000 cases.
+
+    Raises:
+        ValueError, LookupError, RecursionError: It is not JSON, or the list isn't there once.
+    """
+    beginning = _LIST.search(text)
+    if beginning is None or json.loads(f"{text[: beginning.end()]}]}}").get("eval_cases") != []:
+        raise ValueError("no eval set")
+    decode, at = json.JSONDecoder().raw_decode, beginning.end()
+    while text[at] != "]":
+        item, end = decode(text, at)
+        yield item, text[at:end]
+        if (following := _NEXT.match(text, end)) is None:
+            raise ValueError("no list")
+        at = following.end()
+    if "eval_cases" in json.loads(f'{{"": [{text[at:]}'):
+        raise ValueError("two lists")
+
+
+def _converted(data: bytes, name: str) -> Iterator[_Entry]:
     """The cases of an eval set in one of ADK's older formats. Reports precisely what is wrong with any other file."""
     from agent_eval_scoring.evalset.adk_results import adk_result_value, adk_set_result
     from agent_eval_scoring.evalset.json import parse_document
@@ -492,10 +520,10 @@ def _converted(data: bytes, name: str) -> Iterator[tuple[list[Key], bytes]]:
         raise UnusableRecording(f"{error.message.rstrip('.')}{line}", hint)
     assert file is not None
     for case in file.cases.values():
-        yield [(None, case.eval_id, None)], case.model_dump_json(exclude_unset=True).encode()
+        yield [(None, case.eval_id, None)], case.model_dump_json(exclude_unset=True).encode(), None
 
 
-def _traces(document: Document) -> Iterator[tuple[list[Key], bytes]]:
+def _traces(document: Document) -> Iterator[_Entry]:
     """The conversations of what `agents-cli eval generate` writes."""
     from agent_eval_agents.adk.events import to_invocation
     from agent_eval_agents.messages import TurnFacts
@@ -509,10 +537,10 @@ def _traces(document: Document) -> Iterator[tuple[list[Key], bytes]]:
         seen.add(eval_id)
         said = [event.model_dump(mode="json", exclude_none=True, include={"author", "content"}) for event in events]
         case = EvalCase(eval_id=eval_id, conversation=[to_invocation(said, message, TurnFacts())])
-        yield [(None, eval_id, None)], case.model_dump_json(exclude_none=True).encode()
+        yield [(None, eval_id, None)], case.model_dump_json(exclude_none=True).encode(), None
 
 
-def _results(result: AdkSetResult) -> Iterator[tuple[list[Key], bytes]]:
+def _results(result: AdkSetResult) -> Iterator[_Entry]:
     """The conversations of ADK's results as cases. The results of one case are its runs, in order."""
     runs: dict[str, list[AdkCaseResult]] = {}
     for case in result.eval_case_results:
@@ -523,4 +551,4 @@ def _results(result: AdkSetResult) -> Iterator[tuple[list[Key], bytes]]:
             data = EvalCase(eval_id=eval_id, conversation=turns).model_dump_json(exclude_none=True).encode()
             # One result answers every run; of several each answers its own, so that a run too many is an error.
             every: list[Key] = [(None, eval_id, None)] if len(cases) == 1 else []
-            yield [(None, eval_id, run), *every], data
+            yield [(None, eval_id, run), *every], data, None

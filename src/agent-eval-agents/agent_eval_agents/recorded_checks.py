@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from agent_eval_agents.traces.matching import HINT, TracedRuns, ambiguities, trace_ids
 from agent_eval_scoring.core.content import text_of
 from agent_eval_scoring.core.problem import Problem, Severity
 from agent_eval_scoring.core.text import plural
 from agent_eval_scoring.evalset.json import read_document
-from agent_eval_scoring.evalset.models import LoadedFile
+from agent_eval_scoring.evalset.models import EvalCase, LoadedFile
 
 
 def check_traces(
@@ -40,21 +41,30 @@ def check_traces(
             )
 
 
-def without_answers(recording: str, path: Path, files: Sequence[LoadedFile], again: str) -> Iterator[Problem]:
-    """A warning for each turn with an expected answer of which an eval set has none: it is not the agent's silence."""
-    cases = {case.eval_id: case for file in files for case in file.cases}
-    document, _ = read_document(path, recording)
-    recorded = document.value.get("eval_cases") if document is not None and isinstance(document.value, dict) else None
-    for index, own in enumerate(recorded if isinstance(recorded, list) else ()):
-        turns, case = own.get("conversation"), cases.get(own.get("eval_id"))
-        expected = (case and case.conversation) or ()
-        for number, (turn, wanted) in enumerate(zip(turns if isinstance(turns, list) else (), expected, strict=False)):
-            silent = isinstance(turn, dict) and not {"final_response", "finalResponse"} & turn.keys()
-            if document is not None and silent and text_of(wanted.final_response).strip():
-                yield document.warning(
-                    "recording-unusable",
-                    f"Turn {number + 1} of `{own['eval_id']}` has no `final_response` in this recording, so it is "
-                    "scored as if the agent gave no answer.",
-                    path=("eval_cases", index, "conversation", number),
-                    hint=f"Add the answer. {again}",
-                )
+def silent_turns(recorded: Any, case: EvalCase | None) -> list[int]:
+    """The numbers (from 0) of the turns of a recorded case that have no answer although one is expected."""
+    turns = recorded.get("conversation") if isinstance(recorded, dict) and case is not None else None
+    silent = [
+        number
+        for number, turn in enumerate(turns if isinstance(turns, list) else ())
+        if isinstance(turn, dict) and not {"final_response", "finalResponse"} & turn.keys()
+    ]
+    expected = (case and case.conversation) or ()
+    return [number for number in silent if number < len(expected) and text_of(expected[number].final_response).strip()]
+
+
+def without_answers(
+    recording: str, path: Path, silent: Sequence[tuple[int, str, int]], again: str
+) -> Iterator[Problem]:
+    """A warning for each of the turns that `silent_turns` found, with index and id of their cases."""
+    document = read_document(path, recording)[0] if silent else None
+    if document is None:
+        return
+    for index, eval_id, number in silent:
+        yield document.warning(
+            "recording-unusable",
+            f"Turn {number + 1} of `{eval_id}` has no `final_response` in this recording, so it is scored as if the "
+            "agent gave no answer.",
+            path=("eval_cases", index, "conversation", number),
+            hint=f"Add the answer. {again}",
+        )

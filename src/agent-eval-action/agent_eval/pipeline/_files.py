@@ -35,6 +35,7 @@ def load(settings: Settings) -> Suite:
         config=settings.config,
         initial_session=settings.initial_session,
         tool_args=settings.tool_args,
+        packed=True,
         # The FILE of `recorded:FILE` has eval cases, too.
         skip=[settings.output, *(settings.root / agent.partition(":")[2] for agent in agents if ":" in agent)],
     )

@@ -10,6 +10,7 @@ from agent_eval.runner.plan import PlannedCase
 from agent_eval_results import Recording, StoredCase
 from agent_eval_scoring.core.files import LONGEST_LINE
 from agent_eval_scoring.core.process import FULL, Reserve, naming
+from agent_eval_scoring.evalset.models.packed import packed_turns
 
 _Entry = tuple[int, int, str]
 """A line's offset and length, and its run's fingerprint."""
@@ -160,14 +161,19 @@ class Journal:
 def case_lines(cases: Iterable[PlannedCase]) -> Iterator[bytes]:
     """The lines of planned cases, in their order."""
     for planned in cases:
-        simulated = planned.case.conversation_scenario is not None and planned.user_config is not None
+        case, turns = planned.case, packed_turns(planned.case)
+        simulated = case.conversation_scenario is not None and planned.user_config is not None
         stored = StoredCase(
             schema_version="1",
             case_id=planned.case_id,
             file=planned.file,
             eval_set_id=planned.eval_set_id,
             fingerprint=planned.content,
-            case=planned.case,
+            case=case.model_copy(update={"conversation": []}) if turns else case,
             **({"user_simulator_config": dict(planned.user_config or {})} if simulated else {}),
         )
-        yield stored.model_dump_json(exclude_unset=True, exclude_none=True).encode() + b"\n"
+        line = stored.model_dump_json(exclude_unset=True, exclude_none=True).encode() + b"\n"
+        if turns:
+            # The first one: what is before it are texts, whose quotes are escaped.
+            line = line.replace(b'"conversation":[]', b'"conversation":' + turns, 1)
+        yield line

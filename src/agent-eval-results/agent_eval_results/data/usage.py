@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -16,13 +17,15 @@ def usage_of(turns: Iterable[Invocation]) -> Usage:
     for turn in turns:
         calls += int(inference_call_count(turn) or 0)
         tokens.update({name: int(count) for name, count in token_usage(turn).items()})
-    return Usage(
-        model_calls=calls,
-        input_tokens=tokens.get("input_tokens"),
-        output_tokens=tokens.get("output_tokens"),
-        cached_tokens=tokens.get("cached_tokens"),
-        thought_tokens=tokens.get("reasoning_tokens"),
-    )
+    names = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+    return _usage(calls, *map(tokens.get, names))
+
+
+@functools.lru_cache(maxsize=1024)
+def _usage(calls: int, *tokens: int | None) -> Usage:
+    """One object for equal ones, as those of recorded answers, which have none, are. They are never changed."""
+    names = ("input_tokens", "output_tokens", "cached_tokens", "thought_tokens")
+    return Usage(model_calls=calls, **dict(zip(names, tokens, strict=True)))
 
 
 def usage_by_model(turns: Iterable[Invocation]) -> dict[str, Usage]:

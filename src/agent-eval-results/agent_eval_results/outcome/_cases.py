@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from agent_eval_results import (
@@ -448,6 +448,12 @@ def shown_word(metric: CaseDecisionReport, decision: DecisionReport) -> CaseWord
     return "worse" if metric.head_mean else "broken"
 
 
+@lru_cache(maxsize=1024)
+def _shared(**facts: Any) -> Outcome:
+    """One object for the many cases that are the same to the gate."""
+    return Outcome(**facts)
+
+
 def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> Outcome:
     report, metrics = found.report, found.decisions.get(case.case_id)
     runs, comparison = found.runs.get(case.case_id), found.changes.get(case.case_id)
@@ -470,7 +476,7 @@ def _outcome(case: CaseReport, found: Lookups, would_block: bool) -> Outcome:
         label = {PASS: how, CHANGED_FACTS: "answers-differ"}.get(metrics[0].metric, "metric-worse")
     else:  # Passing once more is no news beside statistics.
         label = "" if change is None or (change == "fixed" and report.decision is not None) else change
-    return Outcome(
+    return _shared(
         standing=standing,
         blocks=blocks,
         would_block=would_block,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -24,31 +23,6 @@ class WireModel(BaseModel):
         defer_build=True,
     )
 
-    if not TYPE_CHECKING:
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            """Sets a field of this model alone: others may share its set of explicitly set fields."""
-            object.__setattr__(self, "__pydantic_fields_set__", {*self.__pydantic_fields_set__})
-            super().__setattr__(name, value)
-
-
-def share_field_sets(models: Iterable[BaseModel]) -> None:
-    """Makes equal sets of explicitly set fields one object, in these models and those in their fields and lists.
-
-    They are a third of the memory of an eval case.
-    """
-    shared: dict[frozenset[str], set[str]] = {}
-    waiting = [*models]
-    while waiting:
-        model = waiting.pop()
-        fields = model.__pydantic_fields_set__
-        object.__setattr__(model, "__pydantic_fields_set__", shared.setdefault(frozenset(fields), fields))
-        for value in vars(model).values():
-            if type(value) is list:
-                waiting += [item for item in value if hasattr(item, "__pydantic_fields_set__")]
-            elif hasattr(value, "__pydantic_fields_set__"):
-                waiting.append(value)
-
 
 class HostMessage(WireModel):
     """A message of a host process. Unknown keys are ignored, because a newer host may send more."""
@@ -65,9 +39,6 @@ class ReportModel(WireModel):
     No one needs to know which fields were set explicitly, and that set would take most of the memory of 10,000 cases:
     all models share one.
     """
-
-    if not TYPE_CHECKING:
-        __setattr__ = BaseModel.__setattr__
 
     def model_post_init(self, context: Any, /) -> None:
         """Replaces the set of explicitly set fields."""

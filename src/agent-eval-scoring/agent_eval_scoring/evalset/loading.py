@@ -17,6 +17,7 @@ from agent_eval_scoring.evalset.discovery import Discovery, FoundFile, discover
 from agent_eval_scoring.evalset.json import read_document
 from agent_eval_scoring.evalset.models import CALL_METRICS, LoadedFile, Suite
 from agent_eval_scoring.evalset.models.argument_rules import with_defaults
+from agent_eval_scoring.evalset.models.packed import pack
 from agent_eval_scoring.evalset.paths import absolute, name_of
 
 
@@ -29,6 +30,7 @@ def load_suite(
     initial_session: Path | None = None,
     skip: Sequence[Path] = (),
     tool_args: Mapping[str, Mapping[str, Any]] | None = None,
+    packed: bool = False,
 ) -> Suite:
     """Finds, reads and checks eval files and their configs. Invalid files are reported, never raised.
 
@@ -40,6 +42,7 @@ def load_suite(
         initial_session: A JSON file with the initial session of legacy test files (lists of turns).
         skip: Directories not to search; files that are no eval files.
         tool_args: Rules for args by tool, which apply before those of the criteria.
+        packed: Keep the turns of the cases as `PackedTurns`.
     """
     with collector_paused():
         return _load_suite(
@@ -48,6 +51,7 @@ def load_suite(
             config=config,
             initial_session=initial_session,
             tool_args=tool_args or {},
+            packed=packed,
             complete=not targets or absolute(root) in [absolute(root / target) for target in targets],
         )
 
@@ -59,6 +63,7 @@ def _load_suite(
     config: Path | None,
     initial_session: Path | None,
     tool_args: Mapping[str, Mapping[str, Any]],
+    packed: bool,
     complete: bool,
 ) -> Suite:
     problems = list(discovery.problems)
@@ -82,6 +87,8 @@ def _load_suite(
             unused_session = unused_session and not is_list_of_turns
         if loaded_file is not None:
             loaded.append(loaded_file)
+            if packed:
+                pack(loaded_file.eval_set.eval_cases)
     problems += configs.problems
     if discovery.files:  # Else it is no wonder, and the error for that is enough.
         problems += configs.unused(discovery.configs, [file.path for file in discovery.files])

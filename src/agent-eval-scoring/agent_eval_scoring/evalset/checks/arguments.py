@@ -39,7 +39,7 @@ def idle_rules(
         idle = [
             (criterion.metric, *problem)
             for criterion in group[0].config.criteria
-            if criterion.metric in CALL_METRICS
+            if criterion.metric in CALL_METRICS and criterion.options["args"]
             for problem in _idle(criterion.options["args"], _calls(group))
         ]
         idle += [
@@ -65,7 +65,7 @@ def idle_rules(
             for metric, keys, message, hint in idle:
                 place = "keys" if metric == _STATE else "args"
                 yield report(_CODE, message, path=("criteria", metric, place, *keys), key=True, hint=hint)
-    for _, message, hint in _idle(defaults, _calls(files)) if complete else ():
+    for _, message, hint in _idle(defaults, _calls(files)) if complete and defaults else ():
         message = f"[[tool]] of agent-eval.toml: {message}"
         yield Problem(severity=Severity.WARNING, code=_CODE, message=message, hint=hint, file="agent-eval.toml")
 
@@ -101,7 +101,8 @@ def _states(files: Sequence[LoadedFile]) -> Calls:
 
 
 def _calls(files: Sequence[LoadedFile]) -> Calls:
-    turns = [turn for file in files for case in file.eval_set.eval_cases for turn in case.conversation or ()]
+    cases = (case for file in files for case in file.eval_set.eval_cases)
+    turns = (turn for case in cases for turn in case.conversation or ())
     return [item for turn in turns for item in enumerate(tool_calls(turn.intermediate_data), 1)]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, WrapSerializer, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
@@ -18,6 +18,7 @@ from agent_eval_scoring.core.invocation import Invocation, Rubric
 from agent_eval_scoring.core.problem import Problem, errors_of
 from agent_eval_scoring.core.wire import WireModel
 from agent_eval_scoring.evalset.models.dataset import DatasetCase
+from agent_eval_scoring.evalset.models.packed import unpacked
 
 _KEEP_UNKNOWN = ConfigDict(
     alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="allow", defer_build=True
@@ -93,7 +94,10 @@ class EvalCase(WireModel):
     model_config = _KEEP_UNKNOWN
 
     eval_id: str
-    conversation: list[Invocation] | None = None
+    # In a run of the gate it is `PackedTurns`.
+    conversation: Annotated[
+        list[Invocation] | None, WrapSerializer(lambda value, handler: handler(unpacked(value)))
+    ] = None
     conversation_scenario: ConversationScenario | None = None
     session_input: SessionInput | None = None
     creation_timestamp: float = 0.0

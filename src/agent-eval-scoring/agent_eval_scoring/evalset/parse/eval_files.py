@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, Severity
-from agent_eval_scoring.core.wire import share_field_sets
 from agent_eval_scoring.evalset.json import Document, JsonPath
 from agent_eval_scoring.evalset.models import EvalCase, EvalSet, SessionInput
 from agent_eval_scoring.evalset.parse.dataset import convert_dataset, is_dataset
@@ -138,7 +137,6 @@ def _read_current(document: Document, value: dict[str, Any]) -> tuple[EvalFile |
     cases: dict[int, EvalCase] = {}
     try:
         eval_set = EvalSet.model_validate(value)
-        share_field_sets(eval_set.eval_cases)
         cases = dict(enumerate(eval_set.eval_cases))
     except ValidationError as error:
         set_problems = shape_problems(document, error, EvalSet, ())
