@@ -24,7 +24,8 @@ def rated(name: str, threshold: float | None = None, prompt: str = "Rate {respon
     return CriterionConfig(metric="judge_prompt", label=name, threshold=threshold, options=options, **more)
 
 
-KIND, TONE, TACT = rated("kind"), rated("tone", prompt="Rate the tone of {response}"), rated("tact", prompt="{prompt}")
+LONG = "Rate how friendly and how patient the tone of this answer is"
+KIND, TONE, TACT = rated("kind"), rated("tone", prompt=f"{LONG}: {{response}}"), rated("tact", prompt="{prompt}")
 AT_MOST = rated("errors", 2, direction="lower")
 
 
@@ -37,7 +38,7 @@ AT_MOST = rated("errors", 2, direction="lower")
         ),
         pytest.param(
             [KIND, TONE],
-            [KIND, rated("tone", prompt="Give 5")],
+            [KIND, rated("tone", prompt=f"{LONG}, too: {{response}}")],
             ["options tone"],
             ["kind", "tone", f"tone{AS_HERE}"],
             id="one of several has another prompt",
