@@ -175,23 +175,20 @@ def test_rouge__vectors_of_adk(vector: dict[str, Any]) -> None:
     assert measured == tuple(vector[name] for name in ("precision", "recall", "fmeasure"))
 
 
-_SUFFIX = st.from_regex(
-    "|".join(
-        [
-            "ational|tional|[ea]nci|izer|bli|alli|entli|eli|ousli|ization|ation|ator|alism|iveness|fulness|ousness|aliti",
-            "iviti|biliti|fulli|logi|icate|ative|alize|iciti|ical|ful|ness|al|[ea]nce|er|ic|[ai]ble|ant|ement|ment|ent",
-            "ion|ou|ism|ate|iti|ous|ive|ize|ed|ing|ied|ies|eed|y|e|ll|s|ss|sses|tt|at|bl|iz",
-        ]
-    ),
-    fullmatch=True,
-)
-_IRREGULAR = ["skies", "dying", "news", "innings", "outing", "cannings", "howe", "Proceed", "exceed", "succeed", "ties"]
+_SUFFIXES = (
+    "ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness fulness ousness aliti iviti "
+    "biliti fulli logi icate ative alize iciti ical ful ness al ance ence er ic able ible ant ement ment ent ion ou ism "
+    "ate iti ous ive ize ed ing ied ies eed y e ll s ss sses tt at bl iz"
+).split()
 _WORDS = st.builds(
-    "{}{}{}".format, st.text("aeiouybcdlstwxzA19", max_size=4), _SUFFIX, st.just("") | _SUFFIX
-) | st.sampled_from(_IRREGULAR)
+    "{}{}{}".format,
+    st.text("aeiouybcdlstwxzA19", max_size=4),
+    st.sampled_from(_SUFFIXES),
+    st.sampled_from(["", *_SUFFIXES]),
+) | st.sampled_from("skies dying news innings outing cannings howe Proceed exceed succeed ties".split())
 
 
-@given(st.text(alphabet=st.characters(max_codepoint=127)) | st.lists(_WORDS, min_size=50).map(" ".join))
+@given(st.text(alphabet=st.characters(max_codepoint=127)) | st.lists(_WORDS).map(" ".join))
 def test_ascii_text__is_tokenized_as_by_rouge_score(text: str) -> None:
     from rouge_score.tokenizers import DefaultTokenizer
 

@@ -17,16 +17,7 @@ _IRREGULAR = {
     "innings": "inning",
     "outings": "outing",
     "cannings": "canning",
-    "sky": "sky",
-    "news": "news",
-    "inning": "inning",
-    "outing": "outing",
-    "canning": "canning",
-    "howe": "howe",
-    "proceed": "proceed",
-    "exceed": "exceed",
-    "succeed": "succeed",
-}
+} | {word: word for word in "sky news inning outing canning howe proceed exceed succeed".split()}
 _SYLLABLE = re.compile("v+c+")
 
 _Rule = tuple[str, str, Callable[[str], bool]]
