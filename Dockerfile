@@ -15,17 +15,19 @@ RUN pip install --no-cache-dir --target /opt/build --require-hashes --requiremen
 ENV PATH=/opt/build/bin:$PATH
 # Dependencies change less often than our own code: they are a layer of their own.
 # Left out is what no run opens; a name that is gone after an update is no error, and test_container_gate.py finds
-# whatever is missing. Packages: rich's Markdown and syntax; how cryptography's bindings are generated; google-auth's
-# signatures without cryptography. Files: tests, stubs for type checkers, parts of numpy and pydantic, and programs.
+# whatever is missing. Packages: what nltk needs beyond its stemmer and rouge_score beyond its tokenizer; rich's
+# Markdown and syntax; how cryptography's bindings are generated; google-auth's signatures without cryptography.
+# Files: tests, stubs for type checkers, parts of nltk, numpy and pydantic, and programs.
 COPY requirements/run.txt requirements/run.txt
 # hadolint ignore=DL3003
 RUN uv venv /opt/agent-eval \
     && uv pip install --no-cache --python /opt/agent-eval --require-hashes --requirement requirements/run.txt \
-    && uv pip uninstall --python /opt/agent-eval markdown-it-py mdurl pygments pycparser \
-        pyasn1 pyasn1-modules \
+    && uv pip uninstall --python /opt/agent-eval absl-py click cloudpickle defusedxml joblib tqdm \
+        markdown-it-py mdurl pygments pycparser pyasn1 pyasn1-modules \
     && cd /opt/agent-eval/lib/python3*/site-packages \
     && find . -type d \( -name tests -o -name test \) -prune -exec rm -rf {} + \
     && find . \( -name '*.pyi' -o -name '*.pxd' -o -name '*.a' -o -name '*.h' \) -delete \
+    && find nltk -mindepth 1 -maxdepth 1 -type d ! -name stem -exec rm -rf {} + \
     && rm -rf numpy/f2py numpy/fft numpy/ma numpy/polynomial numpy/_core/_simd.* pydantic/v1 cffi \
     && find /opt/agent-eval/bin -type f ! -name agent-eval ! -name uv -delete
 COPY . .

@@ -44,11 +44,13 @@ def main() -> None:
     from openai import AsyncOpenAI
 
     from agent_eval_results.report.renderers import environment
+    from agent_eval_scoring.criteria.tokenize import stemming_tokenizer
 
     for template in environment().list_templates():
         environment().get_template(template)
     # It imports the parts of its client when they are used.
     assert callable(AsyncOpenAI(api_key="none").chat.completions.create)
+    assert stemming_tokenizer()("stemming") == ["stem"]
     # Imported in the agent's interpreter, beside google-adk. It is made of this one's base, so bytecode is the same.
     host = importlib.util.find_spec("agent_eval_host")
     assert host is not None

@@ -46,6 +46,7 @@ _LAZY = (
     "requests",
     "rich.console",
     "rich.table",
+    "rouge_score.tokenizers",
 )
 """Packages that agent-eval imports when it needs them."""
 

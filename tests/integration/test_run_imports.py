@@ -88,7 +88,7 @@ from agent_eval_scoring.criteria.tokenize import tokenize
 from agent_eval_scoring.evalset.models import CriterionConfig, EvalCase
 
 def heavy():
-    return sorted({"nltk", "numpy"} & set(sys.modules))
+    return sorted({"nltk", "numpy", "rouge_score"} & set(sys.modules))
 
 print(heavy())
 turn = Invocation(user_content=user_message("hi"), final_response=model_message("Unchanged answers need no stems."))
@@ -96,6 +96,12 @@ case = EvalCase(eval_id="a", conversation=[turn])
 criterion = build(CriterionConfig(metric="response_match_score", threshold=1.0))
 print(asyncio.run(criterion.score(Conversation(case=case, actual=[turn], expected=[turn]))).score, heavy())
 print(tokenize("Nationally, runners"), heavy())
+from nltk.stem import SnowballStemmer
+print(SnowballStemmer("english").stem("runners"), tokenize("runs"))
+"""
+STEMMER = """
+from agent_eval_scoring.criteria.tokenize import tokenize
+print(tokenize("Nationally, runners"))
 """
 
 
@@ -103,5 +109,16 @@ def output(code: str, **environment: str) -> list[str]:
     return program(sys.executable, "-c", code, env={**os.environ, **environment}).stdout.splitlines()
 
 
-def test_imports__of_clients_wait_until_they_are_needed_and_words_need_no_package() -> None:
-    assert output(CRITERIA) == ["1", "[]", "[]", "1.0 []", "['nation', 'runner'] []"]
+def test_imports__of_clients_and_of_the_stemmer_wait_until_they_are_needed_and_no_more_of_nltk_is_loaded() -> None:
+    assert output(CRITERIA) == ["1", "[]", "[]", "1.0 []", "['nation', 'runner'] ['rouge_score']", "runner ['run']"]
+
+
+def test_stemmer__that_needs_the_code_of_its_packages(tmp_path: Path) -> None:
+    stem = tmp_path / "nltk" / "stem"
+    stem.mkdir(parents=True)
+    (tmp_path / "nltk" / "__init__.py").write_text("LENGTH = 4\n")
+    (stem / "__init__.py").write_text("")
+    (stem / "porter.py").write_text(
+        "from nltk import LENGTH\nclass PorterStemmer:\n    def stem(self, word):\n        return word[:LENGTH]\n"
+    )
+    assert output(STEMMER, PYTHONPATH=str(tmp_path)) == ["['nati', 'runn']"]

@@ -175,20 +175,7 @@ def test_rouge__vectors_of_adk(vector: dict[str, Any]) -> None:
     assert measured == tuple(vector[name] for name in ("precision", "recall", "fmeasure"))
 
 
-_SUFFIXES = (
-    "ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness fulness ousness aliti iviti "
-    "biliti fulli logi icate ative alize iciti ical ful ness al ance ence er ic able ible ant ement ment ent ion ou ism "
-    "ate iti ous ive ize ed ing ied ies eed y e ll s ss sses tt at bl iz"
-).split()
-_WORDS = st.builds(
-    "{}{}{}".format,
-    st.text("aeiouybcdlstwxzA19", max_size=4),
-    st.sampled_from(_SUFFIXES),
-    st.sampled_from(["", *_SUFFIXES]),
-) | st.sampled_from("skies dying news innings outing cannings howe Proceed exceed succeed ties".split())
-
-
-@given(st.text(alphabet=st.characters(max_codepoint=127)) | st.lists(_WORDS).map(" ".join))
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
 def test_ascii_text__is_tokenized_as_by_rouge_score(text: str) -> None:
     from rouge_score.tokenizers import DefaultTokenizer
 
