@@ -43,11 +43,6 @@ _IMPORTED = (
 )
 """What hosts import, in their first turns too. Older versions of google-adk don't have all of it."""
 _OURS = ("serving", "model_answers", "lite_llm", "mcp_outages", "mcp_listings", "code_metrics", "custom_metrics")
-_USED = (
-    *("google.adk.models.llm_response", "google.genai.types", "pydantic.main", "pydantic.fields"),
-    *("pydantic._internal._utils", "pydantic._internal._decorators", "pydantic_core._pydantic_core"),
-)
-"""Modules that a host looks up the versions of."""
 _HIGH = 500
 """Above all descriptors that are in use or passed on."""
 
@@ -90,8 +85,7 @@ def _serve(host: str, connections: Iterator[socket.socket]) -> None:
     for name in _OURS:
         with contextlib.suppress(ImportError):
             importlib.import_module(f"agent_eval_host.{name}")
-    with contextlib.suppress(KeyError):
-        sys.modules["agent_eval_host.packages"].versions(_USED)
+    # Not the versions of packages: what is looked up once is kept, and tests change what is installed.
     with open(f"{host}/__main__.py", encoding="utf-8") as file:
         code = compile(file.read(), file.name, "exec")
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads is not safe to fork"
