@@ -34,7 +34,7 @@ def test_server_of__is_not_a_part_of_the_job(monkeypatch: pytest.MonkeyPatch, ur
 def test_name_of__is_the_same_for_the_base_branchs_agent() -> None:
     """Its interpreter and its checkout are in other directories, which would make two causes of one."""
     started = [
-        SimpleNamespace(command=f"/envs/{number}/venv/bin/python", args=[f"/work/{number}/shop/server.py", "--fast"])
+        SimpleNamespace(command=f"/envs/{number}/venv/bin/python", args=[f"/srv/{number}/shop/server.py", "--fast"])
         for number in (1, 2)
     ]
     connections = (SimpleNamespace(_connection_params=SimpleNamespace(server_params=each)) for each in started)
