@@ -1,8 +1,8 @@
 """What is known of earlier runs of the same pull request: attempts at the same commit, or the previous push.
 
 Their artifacts say it. Where those are missing, the pull request's comment does: each attempt leaves there how often
-each case passed, in an invisible line. It counts like an artifact, only against the pull request, so that whoever edits
-the comment gains nothing.
+each case passed, in an invisible line. It counts like an artifact, only against the pull request: to edit the
+comment gains nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST = 20_000
 """Characters of a memory in a comment of at most 65,536."""
 _RUNS = re.compile("[01]{0,999} [01]{0,999} [01]{0,999}")
 _MOST_BYTES = 1_000_000
-"""Bytes of an unpacked memory: whoever edits the comment may have packed it."""
+"""Bytes of an unpacked memory: people who can edit the comment may have packed it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ while sizes := read(8):
 _MOST_BYTES = 5_000_000
 """Of a module; larger ones are left to Python."""
 _OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Whoever built the environment may have put links and pipes into it."""
+"""What built the environment may have put links and pipes into it."""
 
 
 def main() -> int:
