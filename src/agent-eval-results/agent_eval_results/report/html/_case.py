@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from agent_eval_results import CHANGED_FACTS, CaseComparison, CaseHistory, CaseReport, HistoryReport
 from agent_eval_results.data.origin import CaseWord
 from agent_eval_results.data.trend import flakiness
-from agent_eval_results.report.html._metrics import case_metrics, reason_of
+from agent_eval_results.report.html._metrics import base_scores, case_metrics, reason_of
 from agent_eval_results.report.html._packing import number, shown
 from agent_eval_results.report.html._runs import CaseRuns, base_runs, run_facts
 from agent_eval_results.report.html._source import CaseDetail, Facts
 from agent_eval_results.report.html._turns import excerpt_expected, expected_turns, turns_of
 from agent_eval_results.report.phrases import changed_place, sides
-from agent_eval_results.report.views import Links, answered_notes, findings, low_turns, reproduce, shown_word
+from agent_eval_results.report.views import Finding, Links, answered_notes, findings, low_turns, reproduce, shown_word
 from agent_eval_scoring.core.content import text_of
 from agent_eval_scoring.core.invocation import Invocation, tool_calls
 from agent_eval_scoring.core.text import plural
@@ -48,14 +49,23 @@ class PageCase:
         self.case = case
         self.detail = detail
         self.eval_case: EvalCase | None = facts.source.cases(case.case_id)
+        self.expected: Sequence[Invocation] | None = self.eval_case.conversation if self.eval_case is not None else None
+        """The turns of the eval case; None if it is unknown or its user is simulated."""
+        self.bases = base_scores(facts, case)
+        """The score on the base branch by metric."""
         # Reading costs more than all else. Without the eval case only the recordings have what the user said.
         is_read = detail.conversations or (detail.words and self.eval_case is None)
         self.runs = CaseRuns(facts, case, is_read=is_read, is_base_read=is_read and detail.base)
 
-    @property
-    def expected(self) -> Sequence[Invocation] | None:
-        """The turns of the eval case; None if it is unknown or its user is simulated."""
-        return self.eval_case.conversation if self.eval_case is not None else None
+    @cached_property
+    def listed(self) -> Sequence[Finding]:
+        """What keeps it from passing."""
+        return findings(self.case)
+
+    @cached_property
+    def low(self) -> Sequence[str]:
+        """Its turns below a threshold, although it passes."""
+        return low_turns(self.case) if self.case.passed else []
 
     def block(self) -> dict[str, Any]:
         """The case as a block holds it."""
@@ -71,7 +81,7 @@ class PageCase:
             "expected": self._expected(detail),
             "runs": list(self.runs.shown(self.expected, detail)),
             "base_note": self._base_note(detail),
-            "metrics": case_metrics(self.facts, self.case, detail),
+            "metrics": case_metrics(self.facts, self.case, self.bases, detail),
             "history": self._history(),
             "command": shown(reproduce([self.case], self.facts.report.options).command, _LINE),
         }
@@ -100,7 +110,7 @@ class PageCase:
                 "lines": [shown(line, _LINE) for line in finding.lines],
                 "log": shown(finding.log, _LOG),
             }
-            for finding in findings(self.case)
+            for finding in self.listed
         ]
 
     def _changed(self, detail: CaseDetail) -> list[dict[str, Any]]:
@@ -131,8 +141,7 @@ class PageCase:
             notes.append(other.format(branch))
         if change is not None and change.note:
             notes.append(change.note.message)
-        if case.passed:
-            notes += [f"{line[0].upper()}{line[1:]}. The mean over the turns decides." for line in low_turns(case)]
+        notes += [f"{line[0].upper()}{line[1:]}. The mean over the turns decides." for line in self.low]
         if self.eval_case is not None and self.expected is None:
             notes.append("A simulated user leads the conversation: nothing is expected turn by turn.")
         return [shown(note, _LINE) for note in notes]

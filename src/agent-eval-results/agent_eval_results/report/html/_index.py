@@ -21,12 +21,11 @@ from agent_eval_results.data.trend import drift, trend_row
 from agent_eval_results.report.html._case import PageCase, page_word
 from agent_eval_results.report.html._causes import Causes, agent_changes
 from agent_eval_results.report.html._header import about, header
-from agent_eval_results.report.html._metrics import base_scores
 from agent_eval_results.report.html._packing import number, shown
 from agent_eval_results.report.html._runs import PageRun, base_runs
-from agent_eval_results.report.html._source import CaseDetail, Facts, Plan
+from agent_eval_results.report.html._source import Facts, Plan
 from agent_eval_results.report.phrases import changed_note, drift_notices, headline
-from agent_eval_results.report.views import MetricRow, first_difference, low_turns, percent_text
+from agent_eval_results.report.views import MetricRow, first_difference, percent_text
 from agent_eval_results.report.views.grouping import NO_NAME
 from agent_eval_scoring.core.text import plural
 
@@ -76,7 +75,7 @@ class Index:
         self._causes.see(page_case)
         change = facts.change(case.case_id)
         metrics = {metric.name: metric for metric in case.metrics}
-        bases = base_scores(facts, case)
+        bases = page_case.bases
         passed, runs = facts.view.judged_runs(case)
         history = facts.history_of(case)
         self._append(
@@ -86,7 +85,7 @@ class Index:
                 "change": change.change if change is not None else None,
                 "word": word_of(facts, case.case_id),
                 "tags": tags_of(facts, case),
-                "why": self._why(case, detail),
+                "why": self._why(page_case),
                 "scores": [number(metrics[name].score) if name in metrics else None for name in self._metrics],
                 "deltas": [_delta(metrics.get(name), bases.get(name)) for name in self._metrics],
                 "ok": [_ok(metrics.get(name)) for name in self._metrics],
@@ -178,14 +177,15 @@ class Index:
             "agent_s": self.strings.place(shown(self._agents.get(file, ""), _NAME)),
         }
 
-    def _why(self, case: CaseReport, detail: CaseDetail) -> str:
+    def _why(self, page_case: PageCase) -> str:
+        case, detail = page_case.case, page_case.detail
         if case.passed:
             other = changed_note(self.facts.view.answers.get(case.case_id)) if detail.words else ""
-            return shown("; ".join(filter(None, [other, *low_turns(case)[:1]])), _LINE)
+            return shown("; ".join(filter(None, [other, *page_case.low[:1]])), _LINE)
         # Without words even our own sentence is left out: it quotes what the agent said.
         if not detail.words:
             return shown(case.reason.code, _NAME) if case.reason is not None else ""
-        return shown(" ".join(first_difference(case).split()), _LINE)
+        return shown(" ".join(first_difference(case, page_case.listed).split()), _LINE)
 
     def _base_counts(self, case: CaseReport) -> dict[str, int]:
         counts = self.facts.view.runs.get(case.case_id)

@@ -17,10 +17,11 @@ _VOTES = frozenset({"judgements", "judgements_left_out"})
 """Details that are shown as votes."""
 
 
-def case_metrics(facts: Facts, case: CaseReport, detail: CaseDetail) -> list[dict[str, Any]]:
-    """The metrics of a case, with the scores of all its runs on both sides."""
+def case_metrics(
+    facts: Facts, case: CaseReport, bases: Mapping[str, float], detail: CaseDetail
+) -> list[dict[str, Any]]:
+    """The metrics of a case, with the scores of all its runs on both sides; `bases` are its `base_scores`."""
     notes = metric_base_notes(facts.change(case.case_id), facts.view.branch)
-    bases = base_scores(facts, case)
     scores = _scores(facts, case)
     return [
         _metric(metric, scores[metric.name], bases.get(metric.name), notes.get(metric.name), detail)
@@ -95,7 +96,7 @@ def reason_of(reason: Reason | None, detail: CaseDetail) -> dict[str, str] | Non
 def _score(key: str, score: RunScore, detail: CaseDetail) -> dict[str, Any]:
     verdicts = score.verdicts
     agreements = [said.agreement for said in verdicts if said.agreement is not None]
-    rest = {name: value for name, value in score.details.items() if name not in _VOTES}
+    rest = {name: value for name, value in score.details.items() if name not in _VOTES} if score.details else {}
     return {
         "key": key,
         "score": number(score.score),

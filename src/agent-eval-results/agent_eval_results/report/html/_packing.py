@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import itertools
 import json
 import math
 from typing import Any
@@ -99,9 +100,10 @@ def _digits(value: int) -> str:
 
 
 def _object(value: dict[Any, Any], limit: int, depth: int) -> dict[str, Any]:
-    items: dict[str, Any] = {}
-    for key, item in list(value.items())[:_MOST_ITEMS]:
-        items[shown(str(key), _LONGEST_KEY)] = json_value(item, limit, depth + 1)
+    items = {
+        shown(str(key), _LONGEST_KEY): json_value(item, limit, depth + 1)
+        for key, item in itertools.islice(value.items(), _MOST_ITEMS)
+    }
     if len(value) > _MOST_ITEMS:
         items["…"] = f"and {len(value) - _MOST_ITEMS:,} more"
     return items

@@ -112,17 +112,16 @@ def base_runs(facts: Facts, case_id: str, *, is_read: bool = True, is_gone: bool
         is_gone: Whether only the base branch has it.
     """
     base_id = case_id if is_gone else facts.base_id(case_id)
-    fresh = facts.source.base_recordings(case_id) if is_read and not is_gone else ()
+    reported = facts.base_runs.get(base_id, ())
+    fresh = [*facts.source.base_recordings(case_id)] if is_read and not is_gone else []
+    stored = [*facts.source.baseline_recordings(base_id)] if is_read else []
+    if not (reported or fresh or stored):
+        return
     today = {recording.run: recording for recording in fresh}
     runs = [
-        PageRun(side="base", result=run, recording=today.pop(run.run, None))
-        for part in facts.base_runs.get(base_id, ())
-        for run in part.runs
+        PageRun(side="base", result=run, recording=today.pop(run.run, None)) for part in reported for run in part.runs
     ]
-    sides: Sequence[tuple[Side, Iterable[Recording]]] = (
-        ("base", today.values()),
-        ("base-stored", facts.source.baseline_recordings(base_id) if is_read else ()),
-    )
+    sides: Sequence[tuple[Side, Iterable[Recording]]] = (("base", today.values()), ("base-stored", stored))
     for side, recordings in sides:
         recorded = sorted(recordings, key=lambda recording: recording.run)
         statuses = [] if is_gone else facts.base_statuses(case_id)

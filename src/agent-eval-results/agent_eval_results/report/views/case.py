@@ -116,6 +116,8 @@ def low_turns(case: CaseReport) -> list[str]:
     lines = []
     for metric in case.metrics:
         for score in metric.runs if metric.passed and metric.threshold is not None else ():
+            if not score.evidence:
+                continue
             of_run = f" of run {score.run + 1}" if len(metric.runs) > 1 else ""
             lines += [
                 f"turn {turn.turn + 1} of {len(score.turn_scores)}{of_run}: {metric.name} "
@@ -156,9 +158,8 @@ def _which_runs(runs: Sequence[int], total: int) -> str:
 
 def _metric_findings(case: CaseReport) -> Iterator[Finding]:
     # What failed comes before what could not be evaluated: only that is a finding about the agent.
-    for metric in sorted(case.metrics, key=lambda metric: not metric.failed):
-        if metric.only_measures or (metric.passed and case.passed):
-            continue
+    told = [metric for metric in case.metrics if not (metric.only_measures or (metric.passed and case.passed))]
+    for metric in sorted(told, key=lambda metric: not metric.failed):
         bad = [run.run for run in metric.runs if run.failed or run.lacks_result]
         if metric.passed and not bad:
             continue
@@ -215,9 +216,9 @@ _SIDE = 90
 """Characters of an expected or an actual answer in one line."""
 
 
-def first_difference(case: CaseReport) -> str:
-    """The one line that says most about why a case did not pass."""
-    listed = findings(case)
+def first_difference(case: CaseReport, listed: Sequence[Finding] | None = None) -> str:
+    """The one line that says most about why a case did not pass; `listed` are its `findings`, if they are known."""
+    listed = findings(case) if listed is None else listed
     if not listed:
         return ""
     first = listed[0]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, urlsplit
@@ -176,7 +177,8 @@ def reproduce(cases: Sequence[CaseReport], options: Mapping[str, str] | None = N
         selected += len(ids)
         if selector in {file, f"./{file}"}:
             whole.append(file)
-    command = " ".join(["agent-eval run", *_flags(options or {}), *selectors]) if selected else ""
+    flags = _flags(tuple((options or {}).get(name, "") for name in REPEATED))
+    command = " ".join(["agent-eval run", *flags, *selectors]) if selected else ""
     return Reproduction(command=command, left_out=len(cases) - selected, whole=whole)
 
 
@@ -184,13 +186,16 @@ REPEATED = ("agent", "config", "agent-python", "replay")
 """Settings that a run on another machine needs as well."""
 
 
-def _flags(options: Mapping[str, str]) -> Iterator[str]:
-    for name in REPEATED:
-        value = options.get(name, "")
-        if name == "agent-python" and options.get("agent", "").startswith("recorded:"):
+@functools.lru_cache(maxsize=4)
+def _flags(values: tuple[str, ...]) -> Sequence[str]:
+    """The flags of the settings `REPEATED`, whose values are given in that order."""
+    options, flags = dict(zip(REPEATED, values, strict=True)), []
+    for name, value in options.items():
+        if name == "agent-python" and options["agent"].startswith("recorded:"):
             continue  # No agent runs, and the path is one of this machine.
         if value and not value.startswith("-") and len(value) <= LONGEST_PATH and one_line(value) == value:
-            yield f"--{name} {shlex.quote(value)}"
+            flags.append(f"--{name} {shlex.quote(value)}")
+    return flags
 
 
 def _selector(file: str, ids: Sequence[str]) -> str | None:
