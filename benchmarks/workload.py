@@ -9,7 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,11 +67,22 @@ def model_server(latency: float, *options: str, script: Path = EXAMPLE / "serve.
         options: More options of the script.
         script: Another server that takes `--latency`.
     """
-    command = [sys.executable, str(script), "--latency", str(latency), *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with _served(script, "--latency", str(latency), *options) as url:
+        yield ModelServer(url=url)
+
+
+def near_index(directory: Path) -> AbstractContextManager[str]:
+    """The URL of a package index on loopback, which keeps in the directory what it was asked for."""
+    return _served(Path(__file__).with_name("near_index.py"), str(directory))
+
+
+@contextmanager
+def _served(script: Path, *options: str) -> Iterator[str]:
+    """Runs a server that prints `NAME=URL` first."""
+    process = subprocess.Popen([sys.executable, str(script), *options], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield ModelServer(url=process.stdout.readline().strip().partition("=")[2])
+        yield process.stdout.readline().strip().partition("=")[2]
     finally:
         process.terminate()
         process.wait(timeout=10)
