@@ -78,7 +78,7 @@ async def test_loading__an_edit_that_keeps_size_and_second_is_tested(tmp_path: P
 
 
 _TRIES_A2A = """
-import pathlib, sys, traceback
+import importlib.machinery, pathlib, sys, traceback
 from google.adk.agents import BaseAgent
 from google.adk.events import Event
 from google.genai import types
@@ -94,12 +94,26 @@ def tried():
 at_load = tried()
 
 
+class Finder:
+    spec = None
+
+    def find_spec(self, name, path=None, target=None):
+        return self.spec if name == "a2a" else None
+
+
 class Tries(BaseAgent):
     async def _run_async_impl(self, context):
         said = [at_load[:3] == tried()[:3], tried()[3]]
+        sys.meta_path.append(finder := Finder())
+        said.append(tried()[3])
+        finder.spec = importlib.machinery.ModuleSpec("a2a", None, is_package=True)
+        said.append(tried()[2].startswith("No module named 'a2a."))
+        del finder.spec, sys.modules["a2a"]
         place = pathlib.Path(__file__).parent / "later"
-        (place / "a2a").mkdir(parents=True)
+        place.mkdir()
         sys.path.append(str(place))
+        said.append(tried()[3])
+        (place / "a2a").mkdir()
         said.append(tried()[2].startswith("No module named 'a2a."))
         yield Event(author=self.name, content=types.Content(role="model", parts=[types.Part(text=str(said))]))
 
@@ -113,7 +127,7 @@ async def test_loading__what_needs_a2a_fails_at_once_in_a_turn_and_as_in_adk(tmp
     (tmp_path / "tries").mkdir()
     (tmp_path / "tries" / "agent.py").write_text(_TRIES_A2A, encoding="utf-8")
     async with running("tries", tmp_path / "logs", root=tmp_path, python=adk_python(version)) as agent:
-        assert await heard(agent, "?") == "[True, 'find_spec', True]"
+        assert await heard(agent, "?") == "[True, 'find_spec', 'find_spec', True, 'find_spec', True]"
 
 
 @pytest.mark.parametrize("version", MATRIX)

@@ -59,10 +59,30 @@ class WithoutA2a:
     ADK 2 tries it in each turn, which reads three files to find that out: a millisecond, a third of a turn's CPU.
     """
 
+    def __init__(self) -> None:
+        self._searched: list[tuple[str, int]] = []
+
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         needs_it = name == "google.adk.agents.remote_a2a_agent" and "a2a" not in sys.modules
-        if needs_it and importlib.util.find_spec("a2a") is None:
+        if needs_it and not self._is_there():
             raise ModuleNotFoundError("No module named 'a2a'", name="a2a")
+
+    def _is_there(self) -> bool:
+        """Whether a2a can be found. Directories are searched again when one has changed, as Python's own finder does."""
+        places = [(entry, _changed_at(entry)) for entry in sys.path]
+        if places != self._searched:
+            if importlib.util.find_spec("a2a") is not None:
+                return True
+            self._searched = places
+        others = (finder for finder in sys.meta_path if finder not in (self, importlib.machinery.PathFinder))
+        return any(hasattr(finder, "find_spec") and finder.find_spec("a2a", None) for finder in others)
+
+
+def _changed_at(place: str) -> int:
+    try:
+        return os.stat(place or ".").st_mtime_ns  # noqa: PTH116 - in each turn
+    except OSError:
+        return 0
 
 
 _STANDARD = f"{Path(os.__file__).parent}/"

@@ -85,8 +85,13 @@ async def _state(runner: Any, user_id: str, session_id: str) -> dict[str, Any] |
     Read of the session: not all that changes it is an event of the turn.
     """
     try:
+        from google.adk.sessions.base_session_service import GetSessionConfig
+
         session = await runner.session_service.get_session(
-            app_name=runner.app_name, user_id=user_id, session_id=session_id
+            app_name=runner.app_name,
+            user_id=user_id,
+            session_id=session_id,
+            config=GetSessionConfig(num_recent_events=0),  # ADK 2 then copies none of the events
         )
         state = {key: plain(value) for key, value in session.state.items() if not str(key).startswith("temp:")}
         return state if len(json.dumps(state)) <= _LARGEST_STATE else None

@@ -50,10 +50,21 @@ def warm_up(report: str) -> None:
     """Imports and compiles what `write` needs, while the agents start. Can run in another thread; raises nothing."""
     with contextlib.suppress(Exception):  # `write` reports it.
         import junit_xml  # noqa: F401
+        import rich.console  # noqa: F401
         import rich.table  # noqa: F401
 
-        import agent_eval_results.causes  # noqa: F401
+        import agent_eval_results.causes.agent_sources  # noqa: F401
+        import agent_eval_results.data.conversations  # noqa: F401
+        from agent_eval_results import Origin, StoredCase, Totals
+        from agent_eval_results.data.causes import AgentTree
+        from agent_eval_results.data.coverage import CoverageReport
+        from agent_eval_results.data.origin import FileReport, SelectionReport, TargetReport
+        from agent_eval_results.data.outcome import RunOutcome
         from agent_eval_results.report.renderers import environment
+
+        for model in (FileReport, Origin, SelectionReport, TargetReport, AgentTree, CoverageReport, Totals, RunOutcome):
+            model.model_rebuild()  # builds its validator, as the first use would
+        StoredCase.model_rebuild()
 
         templates = environment()
         for name in templates.list_templates():

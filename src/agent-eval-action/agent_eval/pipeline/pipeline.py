@@ -459,6 +459,9 @@ async def load_meanwhile(report: str, *, compares: bool, waits: bool, starts: bo
     """
     if starts:
         await asyncio.sleep(_STARTS)
+        from agent_eval.runner.scoring import build_models
+
+        build_models()
     await asyncio.to_thread(_load, report, compares=compares, waits=waits)
 
 
@@ -469,7 +472,9 @@ def _load(report: str, *, compares: bool, waits: bool) -> None:
     if compares:
         import numpy as np  # noqa: F401 - for the statistics of the comparison
     import agent_eval.gate.evaluation  # noqa: F401
+    import agent_eval.gate.history  # noqa: F401
     import agent_eval.gate.regression  # noqa: F401
+    import agent_eval.gate.rule_changes  # noqa: F401
 
     if waits:
         warm_up(report)

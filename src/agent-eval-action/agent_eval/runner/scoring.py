@@ -18,12 +18,13 @@ from agent_eval_results import (
     RunResult,
     RunScore,
     TurnEvidence,
+    Usage,
     is_skipped,
     result_of_run,
     status_of_run,
 )
 from agent_eval_scoring.core.content import text_of
-from agent_eval_scoring.core.invocation import Invocation
+from agent_eval_scoring.core.invocation import AgentDetails, AppDetails, Invocation, InvocationEvent, InvocationEvents
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.text import shorten
 from agent_eval_scoring.criteria import (
@@ -49,6 +50,17 @@ _USER, _SIDE, _TURNS = 300, 1500, 10
 recordings have the full text."""
 _REASONS, _REASON = 20, 500
 """Reasons per finding, and characters per reason."""
+
+
+def build_models() -> None:
+    """Builds the models of an agent's start and of a run: pydantic would build each when it is used first, while the
+    agent's processes wait. Not for a thread: two that build one model at once may find half of it.
+    """
+    from agent_eval_agents.messages import AgentsDescribed, Hello, Loaded, TurnFacts
+
+    answers = (Hello, Loaded, AgentsDescribed, TurnFacts, InvocationEvent, InvocationEvents, AgentDetails, AppDetails)
+    for model in (*answers, Invocation, Recording, Usage, RunError, RunScore, MetricReport, RunResult, CaseReport):
+        model.model_rebuild()
 
 
 def waits(criterion: Criterion) -> bool:
