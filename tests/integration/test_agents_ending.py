@@ -177,6 +177,7 @@ def test_ending__only_the_users_processes_are_killed(uid: int) -> None:
 def test_ending__an_agent_can_not_kill_its_killer(uid: int) -> None:
     """Neither before it works, nor in the moment in which it is the agent's user."""
     killer = Killer(uid)
+    killer.ready()
     shoot = (
         "import os, signal, sys\n"
         "print('started', flush=True)\n"

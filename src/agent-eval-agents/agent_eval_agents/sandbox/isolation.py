@@ -116,14 +116,15 @@ def _account(name: str, state_dir: Path, stack: contextlib.ExitStack) -> tuple[A
     recover()
     account_uid = known_uid(name)
     uid = claim(stack, free_uids() if account_uid is None else (account_uid, *free_uids()))
+    killer = Killer(uid)
+    stack.callback(killer.close)
     if uid != account_uid:
         remove_files_of(uid)  # of an earlier agent, if its gate was killed
     home = state_dir / f"home-{uid}"
     if home.is_dir() and not home.is_symlink():
         shutil.rmtree(home)  # an earlier agent may have left files there
     account = agent_account(name, state_dir=state_dir, uid=uid)
-    killer = Killer(uid)
-    stack.callback(killer.close)
+    killer.ready()  # It has started meanwhile.
     return account, killer
 
 

@@ -164,7 +164,7 @@ class Killer:
     """
 
     def __init__(self, uid: int) -> None:
-        """Starts the process.
+        """Starts the process; see `ready`.
 
         Raises:
             OSError: The process can't be started, or no uid is free for it.
@@ -183,9 +183,17 @@ class Killer:
                 env={},
             )
             self._stack.callback(self._reap)
-            if (answer := self._line()) != "ready":
-                raise OSError(f"the process that ends the agent could not be started: {answer}")
             self._stack = self._stack.pop_all()
+
+    def ready(self) -> None:
+        """Waits until it can kill: before that, no process of the user may start.
+
+        Raises:
+            OSError: It can't.
+        """
+        if (answer := self._line()) != "ready":
+            self._stack.close()
+            raise OSError(f"the process that ends the agent could not be started: {answer}")
 
     def close(self) -> None:
         """Ends the process. It kills nothing unless `kill` was called."""
@@ -235,7 +243,9 @@ def end_processes(uid: int, killer: Killer | None = None) -> None:
     result = ""
     for _ in range(_ATTEMPTS):
         try:
-            killer = killer or Killer(uid)
+            if killer is None:
+                killer = Killer(uid)
+                killer.ready()
             result = killer.kill()
         except OSError as error:
             result = str(error)
