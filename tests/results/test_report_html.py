@@ -11,7 +11,7 @@ import math
 import re
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import NoneType, UnionType
@@ -438,6 +438,17 @@ def test_size__leaves_out_passing_cases_first_and_says_so(tmp_path: Path) -> Non
         assert bool(page.index["left_out"]) is (page.written.level > 0)
         assert page.index["level"] == page.written.level
     assert levels == {0.9: 1, 0.4: 4, 0.2: 5, 0.01: 5}
+
+
+def test_write_page__a_report_of_few_cases_is_as_rich_as_fits_whatever_a_sample_says(tmp_path: Path) -> None:
+    source = big(161, size=3_000, statuses=("passed",))
+
+    def every_other(case_id: str) -> Iterable[Recording]:
+        return [] if int(case_id.rpartition("_")[2]) % 2 else source.recordings(case_id)
+
+    half = dataclasses.replace(source, recordings=every_other)
+    whole = write_page(tmp_path / "whole.html", half)
+    assert write_page(tmp_path / "report.html", half, size=whole.size) == whole
 
 
 @given(

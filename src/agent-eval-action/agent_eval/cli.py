@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import errno
 import importlib
 import math
@@ -259,6 +258,8 @@ def _unknown_command(word: str, commands: Mapping[str, _Parser]) -> str:
         return f"`{word}` is a path, not a command. Did you mean `agent-eval run {word}`?"
     if word in ("publish", "link"):
         return f"there is no command `{word}`. It is `mode: {word}` of the action"
+    import difflib  # Only mistakes need it.
+
     near = ["run"] if word in {"eval", "evaluate", "test"} else difflib.get_close_matches(word, commands, n=1)
     return f"there is no command `{word}`. " + (f"Did you mean `{near[0]}`?" if near else listed)
 
@@ -287,6 +288,8 @@ def _unrecognized(rest: Sequence[str], command: str, parsers: Mapping[str, argpa
         return f"{message}. Use {former}"
     known = [name for name in parsers[command]._option_string_actions if name not in {"--help", "--help-all"}]
     others = [f"`{name}`" for name, parser in parsers.items() if flag in parser._option_string_actions]
+    import difflib
+
     if near := difflib.get_close_matches(flag, known, n=1, cutoff=0.85 if others else 0.6):
         return f"{message}. Did you mean {near[0]}?"
     everything = "--help-all" if command == "run" else "--help"

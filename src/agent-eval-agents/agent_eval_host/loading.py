@@ -68,7 +68,7 @@ class WithoutA2a:
             raise ModuleNotFoundError("No module named 'a2a'", name="a2a")
 
     def _is_there(self) -> bool:
-        """Whether a2a can be found. Directories are searched again when one has changed, as Python's own finder does."""
+        """Whether a2a can be found. Directories are searched again when one has changed, as Python's finder does."""
         places = [(entry, _changed_at(entry)) for entry in sys.path]
         if places != self._searched:
             if importlib.util.find_spec("a2a") is not None:

@@ -6,7 +6,6 @@ time of the event, and the branch may have changed since.
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from dataclasses import replace
 
@@ -201,5 +200,7 @@ def _suggestion(name: str, git: Git | GitError) -> str:
     if isinstance(git, GitError):
         return _SPELLING
     refs = git.refs()
+    import difflib
+
     near = difflib.get_close_matches(name, refs, n=3) or [ref for ref in refs if name.endswith(f"/{ref}")]
     return f"Did you mean {' or '.join(harmless(ref) for ref in near)}?" if near else _SPELLING

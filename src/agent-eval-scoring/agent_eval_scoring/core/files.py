@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gzip
 import os
 import stat
 import tempfile
@@ -82,6 +81,8 @@ def read_lines(path: Path) -> Iterator[bytes]:
         OSError: It is no regular file, can't be read, or is damaged.
         ValueError: A line is longer than LONGEST_LINE.
     """
+    import gzip  # A run starts its agent without it.
+
     with open_regular(path) as raw, gzip.open(raw) if path.name.endswith(".gz") else raw as file:
         try:
             while line := file.readline(LONGEST_LINE + 1):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html.entities
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -72,6 +71,8 @@ def _spelled(part: str, before: str = "") -> str:
         f"(?i:{''.join(f'{percent}{byte:02x}' for byte in data)})",
         f"{_AMP}#(?:{'|'.join(names)});",
     ]
+    import html.entities  # Few runs have secrets.
+
     name = "apos" if part == "'" else html.entities.codepoint2name.get(code)
     others += [f"{_AMP}{name};"] if name else [r"\+"] if part == " " else []
     first = f"{_SLASH}{{0,8}}+" if before == "\\" else slashes

@@ -6,7 +6,6 @@ The text has been read by tomllib, so only the beginnings of statements have to 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -45,6 +44,8 @@ def read_toml(text: str) -> dict[str, Any]:
     Raises:
         TomlError: It can't be read.
     """
+    import tomllib  # Many repositories have no such file.
+
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -135,6 +136,8 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 def _keys(text: str, at: int) -> tuple[tuple[str, ...], int]:
     """A dotted key, and where it ends."""
+    import tomllib
+
     keys: list[str] = []
     while match := _KEY.match(text, at):
         word = match[1]

@@ -33,6 +33,8 @@ from agent_eval_scoring.core.text import plural
 
 MEGABYTE = 1_000_000
 _BLOCK_CASES, _BLOCK_BYTES = 50, 512 * 1024
+_FEW = 1_000
+"""Cases of a report that is small unless each of them is large."""
 _SAMPLE = 80
 """At least so many cases are there to estimate the size from, and fewer than twice as many."""
 _MOST_STATIC, _STATIC_LINE = 50, 500
@@ -66,7 +68,7 @@ def write_page(path: Path, source: PageSource, detail: Detail = "full", size: in
     facts = Facts(source)
     head = functools.cache(functools.partial(_head, facts))
     with naming(path), replacing(path) as file, collector_paused():
-        for step in steps[first_step(facts, head, steps, size) :]:
+        for step in _tried(facts, head, steps, size):
             file.seek(0)
             file.truncate()
             written = 0
@@ -78,6 +80,13 @@ def write_page(path: Path, source: PageSource, detail: Detail = "full", size: in
             else:
                 return Written(level=step.level, size=written)
     raise AssertionError("the last step has no limit")
+
+
+def _tried(facts: Facts, head: _Head, steps: Sequence[Plan], limit: int) -> Iterator[Plan]:
+    """The steps from the richest one that may fit. Most reports of few cases fit at once, which needs no estimate."""
+    tried = int(len(facts.report.cases) < _FEW)
+    yield from steps[:tried]
+    yield from steps[max(first_step(facts, head, steps, limit), tried) :]
 
 
 def first_step(facts: Facts, head: _Head, steps: Sequence[Plan], limit: int) -> int:
