@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.pipeline.context import Early, RunContext, masker_of, open_agents, prepare
 from agent_eval_agents import sandbox
+from agent_eval_agents.loading import cores
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.core.problem import Problem, has_error
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from agent_eval_agents.discovery import AgentChoices
     from agent_eval_agents.protocol import Agent
 
+_AT_ONCE = 3
+"""Processes that compute at the start: the import of google-adk, the probe of its interpreter, and this one."""
+_PROBE_SECONDS = 1.0
 _END_SECONDS = 2.0
 """For the end of what was started early and not needed."""
 
@@ -63,7 +67,8 @@ async def starting_early(settings: Settings, context: RunContext) -> AsyncIterat
                 request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
                 probe = asyncio.create_task(checked_interpreter(request, isolation, masker))
                 early = Early(isolation=isolation, apart=apart, interpreter=probe)
-                await asyncio.sleep(0)  # And its process now.
+                # And its process now. A third that computes would delay the import, for which the run waits longest.
+                await asyncio.wait({probe}, timeout=_PROBE_SECONDS if cores() < _AT_ONCE else 0)
         try:
             yield dataclasses.replace(context, early=early)
         finally:
