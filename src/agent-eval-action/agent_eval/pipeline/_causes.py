@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from agent_eval_results import BASE_RECORDINGS, Recording
 from agent_eval_scoring.core.process import collector_paused
 from agent_eval_scoring.core.text import shorten
-from agent_eval_scoring.evalset.models.packed import PackedTurns
 
 if TYPE_CHECKING:
     from agent_eval.pipeline._regression import Base
     from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.runner import Plan
-    from agent_eval_results import AgentTree, CaseReport, RunReport, RunResult
+    from agent_eval_results import AgentTree, CaseReport, RunReport
     from agent_eval_results.causes import CaseRuns
     from agent_eval_results.causes.agent_diff import Diff
     from agent_eval_results.data.comparison import ChangedAnswer
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from agent_eval_scoring.evalset.models import EvalCase
 
 _LONGEST_ERROR = 300
-_RESPONSES = (b'"tool_responses"', b'"function_response"')
 _LOG = logging.getLogger(__name__)
 
 
@@ -43,8 +41,6 @@ class BothSides:
     """The base branch's results."""
     output: Path
     """The output directory, with the recordings of the base branch's runs that were made today."""
-    has_turns: Callable[[str, bytes], bool] = lambda run_id, turns: False
-    """Says whether a run ended after exactly these turns, see `Journal.has_turns`."""
     today: Callable[[str], list[Recording]] | None = None
     """Returns these runs by case id, while they are not in `output` yet."""
 
@@ -131,34 +127,23 @@ class BothSides:
         baseline = stack.enter_context(stored_index(recorded_lines(stored), Recording))
         of_today = self.today or stack.enter_context(stored_index(self.output / BASE_RECORDINGS, Recording)).of
         counterparts = base.pairing.counterparts if base is not None else {}
-        runs: dict[str, list[RunResult]] = {}
+        run_ids: dict[str, list[str]] = {}
         for case in (*self.report.cases, *self.report.confirmations):
-            runs.setdefault(case.case_id, []).extend(case.runs)
+            run_ids.setdefault(case.case_id, []).extend(run.run_id for run in case.runs)
         conversations = {planned.case_id: _expected(planned.case) for planned in self.plan.cases}
 
         def runs_of(case_id: str) -> CaseRuns:
-            of_head, expected = runs.get(case_id, ()), conversations.get(case_id, ())
-            recordings = (self.recording_of(run.run_id) for run in of_head)
+            recordings = map(self.recording_of, run_ids.get(case_id, ()))
             on_base = [*of_today(case_id)]
             if case_id in counterparts:
                 on_base += baseline.of(counterparts[case_id].case_id)
             return CaseRuns(
                 head=(recording for recording in recordings if recording is not None),
                 base=on_base,
-                expected=expected,
-                as_expected=self._as_expected(of_head, expected),
+                expected=conversations.get(case_id, ()),
             )
 
         return runs_of
-
-    def _as_expected(self, runs: Sequence[RunResult], expected: Sequence[Invocation]) -> list[int]:
-        """See `CaseRuns.as_expected`."""
-        text = expected.text if isinstance(expected, PackedTurns) else b""
-        # A response may be an error, which is the cause of something even if the case has it as well.
-        unknown = not text or any(name in text for name in _RESPONSES)
-        if unknown or not all(self.has_turns(run.run_id, text) for run in runs):
-            return []
-        return [run.run for run in runs]
 
 
 def toolset_warnings(report: RunReport) -> list[str]:

@@ -299,12 +299,7 @@ async def _run(run: Run) -> Outcome:
             report.notices.append(say("journal-kept", file=JOURNAL))
         if report.has_verdict:
             sides = BothSides(
-                report=report,
-                plan=plan,
-                recording_of=journal.recording,
-                has_turns=journal.has_turns,
-                base=base,
-                output=settings.output,
+                report=report, plan=plan, recording_of=journal.recording, base=base, output=settings.output
             )
             sides.explain(base_agents, settings.root, context.ci)
         attach_conversations(report, {case.case_id: case.case for case in plan.cases}, journal.recording)

@@ -12,8 +12,6 @@ from agent_eval_scoring.core.files import LONGEST_LINE
 from agent_eval_scoring.core.process import FULL, Reserve, naming
 from agent_eval_scoring.evalset.models.packed import packed_turns
 
-_TURNS, _AFTER_TURNS = b'"invocations":', b',"started_at":'
-"""What is around the turns of a recording without an error."""
 _Entry = tuple[int, int, str]
 """A line's offset and length, and its run's fingerprint."""
 
@@ -147,14 +145,6 @@ class Journal:
             return Recording.model_validate_json(self._line(entry))
         except ValueError:
             return None
-
-    def has_turns(self, run_id: str, turns: bytes) -> bool:
-        """Whether a run ended without an error after exactly these turns, see `PackedTurns`."""
-        entry = self._entries.get(run_id)
-        line = b"" if entry is None else self._line(entry)
-        # The first one: what is before it are texts, whose quotes are escaped.
-        start = line.find(_TURNS) + len(_TURNS)
-        return line.startswith(turns, start) and line.startswith(_AFTER_TURNS, start + len(turns))
 
     def release_reserve(self) -> None:
         """Gives the reserved room to the results: nothing more is added."""

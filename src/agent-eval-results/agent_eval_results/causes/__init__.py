@@ -76,10 +76,6 @@ class CaseRuns:
     """The base branch's runs of the same case; none if there are none, or its messages are others."""
     expected: Sequence[Invocation] = ()
     """The turns of the eval case; none for a scenario."""
-    as_expected: Sequence[int] = ()
-    """The numbers of all of the head's runs, if each has ended with what the case expects, unchanged, and no response
-    of a tool is in it: so they need not be read.
-    """
 
 
 @dataclass(kw_only=True)
@@ -119,8 +115,6 @@ class _Spectrum:
     """Cases in which two runs of the base branch differ by it."""
     late: set[Key] = field(default_factory=set)
     """All keys of deadlines. Several tools that don't return, or a model, are a slow machine."""
-    knows_errors: bool = True
-    """Whether runs ended with errors: the names of tools matter to nothing else."""
     repeated_on_base: int = 0
     unexpected: tuple[Counter[Key], Counter[Key]] = field(default_factory=lambda: (Counter(), Counter()))
     """In how many cases as many runs of the head, and of the base branch, differ by it from what the case expects."""
@@ -206,7 +200,7 @@ def find_causes(report: RunReport, runs_of: Callable[[str], CaseRuns], *, few: b
     # One case shares nothing; only changed lines can be evidence for it.
     if sum(not case.passed for case in cases.values()) < (1 if few else 2):
         return []
-    spectrum = _Spectrum(knows_errors=any(run.error for case in report.every_case for run in case.runs))
+    spectrum = _Spectrum()
     tools = {tool.name for tree in report.agents for agent in tree.agents for tool in agent.tools}
     # Passing cases first: their recordings name the tools.
     for case in sorted(cases.values(), key=lambda case: not case.passed):
@@ -305,32 +299,26 @@ def _look_at(spectrum: _Spectrum, case: _Judged, recorded: CaseRuns, tools: set[
             varied[number] = {key for difference in nearest(run, others) for key in difference.keys}
         spectrum.repeated_on_base += 1
         spectrum.varied.update(set[Key]().union(*varied))
-    wanted: Counter[str | None] = Counter()
+    there = base or _expected(recorded)
+    wanted = Counter(call.name for each in recorded.expected for call in tool_calls(each.intermediate_data))
+    status = "passed" if case.passed else "failed"
     found: dict[int, list[Difference]] = {}
     head: list[Side] = []
-    status = "passed" if case.passed else "failed"
-    if recorded.as_expected and not base:
-        judged = [run for run in recorded.as_expected if run in case.statuses]
-        found = {run: [] for run in judged[:_MOST_RUNS] if case.statuses[run] == status}
-        if spectrum.knows_errors:
-            tools |= tools_of(recorded.expected)
-    else:
-        there = base or _expected(recorded)
-        wanted.update(call.name for each in recorded.expected for call in tool_calls(each.intermediate_data))
-        for recording in islice((each for each in recorded.head if each.run in case.statuses), _MOST_RUNS):
-            tools |= tools_of(recording.all_turns)
-            head.append(side_of_run(recording, case.agent, tools))
-            # A run of a failing case that passes, or the other way round, shows nothing of why the case does.
-            if case.statuses[recording.run] != status:
-                continue
-            compared = nearest(head[-1], there)
-            fine = case.fine.get(recording.run, set())
-            calls = Counter(call.call.name for turn in head[-1].turns for call in turn.calls)
-            meant: set[Key] = {("call-extra", name) for name, count in wanted.items() if count >= calls[name]}
-            found[recording.run] = [bare for each in compared if (bare := each.bare(fine, meant)).keys or bare.ends]
-    for number, of_run in found.items():
-        criteria = enumerate(case.criteria.get(number, ()))
-        of_run += [Difference(at=(_AT_END, float(place)), keys=keys) for place, keys in criteria]
+    for recording in islice((each for each in recorded.head if each.run in case.statuses), _MOST_RUNS):
+        tools |= tools_of(recording)
+        head.append(side_of_run(recording, case.agent, tools))
+        # A run of a failing case that passes, or the other way round, shows nothing of why the case does.
+        if case.statuses[recording.run] != status:
+            continue
+        compared = nearest(head[-1], there)
+        fine = case.fine.get(recording.run, set())
+        calls = Counter(call.call.name for turn in head[-1].turns for call in turn.calls)
+        meant: set[Key] = {("call-extra", name) for name, count in wanted.items() if count >= calls[name]}
+        found[recording.run] = [bare for each in compared if (bare := each.bare(fine, meant)).keys or bare.ends]
+        found[recording.run] += [
+            Difference(at=(_AT_END, float(number)), keys=keys)
+            for number, keys in enumerate(case.criteria.get(recording.run, ()))
+        ]
     if base and head and (expected := _expected(recorded)):
         spectrum.expecting += 1
         for side, counter in zip((head, base), spectrum.unexpected, strict=True):
@@ -359,7 +347,7 @@ def _sides(recordings: Iterable[Recording], agent: str, tools: set[str]) -> list
     """Runs of the base branch. Those that ended for a reason outside the agent say nothing."""
     sides = []
     for recording in islice(recordings, _MOST_RUNS):
-        tools |= tools_of(recording.all_turns)
+        tools |= tools_of(recording)
         if recording.error is None or recording.error.by_agent:
             sides.append(side_of_run(recording, agent, tools))
     return sides

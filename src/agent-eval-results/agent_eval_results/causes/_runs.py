@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,10 +124,10 @@ def side_of_run(recording: Recording, agent: str, tools: Collection[str] = ()) -
     return Side(turns=turns, error=recording.error, agent=agent, tools=tools)
 
 
-def tools_of(turns: Iterable[invocation.Invocation]) -> set[str]:
+def tools_of(recording: Recording) -> set[str]:
     """The names of the tools that were called, or offered to a model."""
     names: set[str] = set()
-    for turn in turns:
+    for turn in recording.all_turns:
         names.update(call.name or "" for call in invocation.tool_calls(turn.intermediate_data))
         names.update(invocation.declared_tools(turn.app_details))
     return names
