@@ -105,12 +105,15 @@ class Case:
         return [recorded(number, made) for number, made in enumerate(runs)]
 
 
-def causes_of(cases: Sequence[Case], *, few: bool = False) -> list[CauseReport]:
+def causes_of(cases: Sequence[Case], *, few: bool = False, read: list[str] | None = None) -> list[CauseReport]:
+    """The causes; `read` gets the names of the cases whose recordings are read."""
     run = report("failed", [each.report() for each in cases])
     by_id = {made.case_id: each for made, each in zip(run.cases, cases, strict=True)}
 
     def runs_of(case_id: str) -> CaseRuns:
         found = by_id[case_id]
+        if read is not None:
+            read.append(found.name)
         return CaseRuns(
             head=found.recordings(found.head, found.error),
             base=found.recordings(found.base),
@@ -460,6 +463,19 @@ def test_find_causes__the_example_is_easy_to_type() -> None:
         each.name = name
     [found] = causes_of(cases)
     assert found.example.case_id.endswith(":short3")
+
+
+@pytest.mark.parametrize(("showing", "counts"), [(8, True), (10, False)])
+def test_find_causes__of_many_passing_cases_2000_are_read__and_stand_for_all(showing: int, counts: bool) -> None:
+    """Five of six, so 10 speak against a difference as 12 do: too many beside 40 failing cases."""
+    fine = [Case(name=f"good{n}", head=[lamp(n)], base=[lamp(n)], passed=True) for n in range(2_400)]
+    for n in range(showing):
+        fine[6 * n].head = [TABLE["call-missing"](n)]
+    read: list[str] = []
+    found = causes_of([*fine, *broken(40, lamp, TABLE["call-missing"], passing=0)], read=read)
+    assert sum(name.startswith("good") for name in read) == 2_000
+    counted = [(each.passing.having, each.passing.total) for each in found if each.code == "call-missing"]
+    assert counted == [(showing, 2_000)] * counts
 
 
 # -- what broke, beside what is harmless, and noise

@@ -45,6 +45,8 @@ AgentChangeCode = Literal[
     "agent-removed",
 ]
 MOST_PLACES = 10
+MOST_PASSING = 2_000
+"""Passing cases that are compared, spread over the suite."""
 
 
 class Place(WireModel):
@@ -131,7 +133,7 @@ class CauseReport(ReportModel):
     failing: CauseCounts
     """All failing cases, and those of them that it explains."""
     passing: CauseCounts
-    """All passing cases, and those of them that have it."""
+    """The passing cases that were compared, all or `MOST_PASSING`, and those of them that have it."""
     base: CauseCounts | None = None
     """The base branch's runs of these cases; None if no recording of them is available."""
     repeated: bool = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from agent_eval_results import CauseData, CauseReport, Place
+from agent_eval_results import MOST_PASSING, CauseData, CauseReport, Place
 from agent_eval_results.report.views import Reference, one_line
 from agent_eval_results.report.views.grouping import NO_NAME
 from agent_eval_scoring.core.text import listed, plural
@@ -57,7 +57,9 @@ def cause_evidence(cause: CauseReport, base: str = NO_NAME) -> str:
     failing, passing = cause.failing, cause.passing
     text = f"in {failing.having:,} of {plural(failing.total, 'failing case')}"
     if passing.total:
-        text += f" and {passing.having:,} of {passing.total:,} passing {'one' if passing.total == 1 else 'ones'}"
+        looked_at = " that were compared" * (passing.total == MOST_PASSING)
+        ones = "one" if passing.total == 1 else f"ones{looked_at}"
+        text += f" and {passing.having:,} of {passing.total:,} passing {ones}"
     if cause.base is not None and cause.base.total:
         seen = f"{cause.base.having:,}" if cause.base.having else "none"
         text += f"; on {base} in {seen} of {plural(cause.base.total, 'run')}"
