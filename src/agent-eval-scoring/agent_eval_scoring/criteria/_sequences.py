@@ -117,6 +117,9 @@ def rouge_n(reference: Sequence[str], prediction: Sequence[str], size: int) -> R
         prediction: The tokens of the actual text.
         size: The number of tokens of an n-gram.
     """
+    if reference == prediction:
+        count = max(len(reference) - size + 1, 0)
+        return Rouge(overlap=count, reference_tokens=count, prediction_tokens=count)
     ours, theirs = Counter(_ngrams(reference, size)), Counter(_ngrams(prediction, size))
     return Rouge(overlap=(ours & theirs).total(), reference_tokens=ours.total(), prediction_tokens=theirs.total())
 
