@@ -19,12 +19,13 @@ from report_samples import SAMPLES, good, metric, wrong_room
 from source_samples import ANSWERED, ASKED, adk_result
 
 import agent_eval_results as results
+from agent_eval.baseline.reader import read_report
 from agent_eval.cli import main
 from agent_eval_agents.protocol import AgentFailure, SessionRequest
 from agent_eval_agents.recorded import RecordedAgent, check_recording
 from agent_eval_results import FileReport
 from agent_eval_results.data.folder import give_to_owner
-from agent_eval_results.data.merging import WITHOUT_KEY, merge, share_equal, status_of_run
+from agent_eval_results.data.merging import WITHOUT_KEY, merge, status_of_run
 from agent_eval_results.data.report import CaseReport, MetricReport, Reason, RunReport, RunResult, RunScore
 from agent_eval_results.report.phrases import text
 from agent_eval_results.report.renderers.results_json import results_json
@@ -391,26 +392,24 @@ def test_a_folder_in_the_checkout_or_outside__is_the_owners_and_a_link_gives_not
     assert reply.stat().st_uid == 0
 
 
-def test_share_equal__metrics_that_differ_in_nothing_are_one_and_others_stay() -> None:
-    seen: dict[Any, MetricReport] = {}
-    first, second = (
-        share_equal([metric("m", 1.0, threshold=0.5), metric("n", None, threshold=None)], seen) for _ in range(2)
-    )
-    assert all(one is other for one, other in zip(first, second, strict=True))
-    said = wrong_room().metrics
-    others = [metric("m", 0.0, threshold=None), metric("m", -0.0, threshold=None), metric("m", 0.0, threshold=0.5)]
-    cases = [said, others, [each.changed(fingerprint="f") for each in others], good("c", response=0.92).metrics]
-    for metrics in (*cases, *([each.changed(blocking=False) for each in metrics] for metrics in cases)):
-        before = [each.model_dump_json() for each in metrics]
-        assert [each.model_dump_json() for each in share_equal(metrics, seen)] == before
-    assert share_equal(said, seen)[-1] is said[-1]
+def test_read_report__equal_metrics_are_one_and_others_stay() -> None:
+    report = SAMPLES["passed"]()
+    zero = metric("m", 0.0, threshold=None), metric("m", -0.0, threshold=None), metric("m", 0.0, threshold=0.5)
+    told = wrong_room().metrics
+    report.cases = [
+        good(f"c{number}").changed(metrics=metrics, case_id=f"c{number}")
+        for number, metrics in enumerate([[metric("m", 1.0, threshold=0.5), *zero, *told]] * 2)
+    ]
+    read = read_report(results_json(report).encode(), "It")
+    assert isinstance(read, RunReport)
+    assert results_json(read) == results_json(report)
+    same = [one is other for one, other in zip(*(case.metrics for case in read.cases), strict=True)]
+    assert same == [True] * 4 + [not any(run.evidence or run.details for run in each.runs) for each in told]
+    assert len({id(each) for each in read.cases[0].metrics[:4]}) == 4
 
 
-def test_share_equal__a_report_that_shares_is_written_the_same() -> None:
-    for name, make in SAMPLES.items():
-        report = make()
-        before = results_json(report)
-        seen: dict[Any, MetricReport] = {}
-        for case in report.cases:
-            case.metrics = share_equal(case.metrics, seen)
-        assert results_json(report) == before, name
+@pytest.mark.parametrize("name", SAMPLES)
+def test_read_report__what_was_read_is_written_the_same(name: str) -> None:
+    written = results_json(SAMPLES[name]())
+    read = read_report(written.encode(), "It")
+    assert name == "hostile" or (isinstance(read, RunReport) and results_json(read) == written)

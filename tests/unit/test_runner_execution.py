@@ -25,7 +25,7 @@ from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import PlannedCase
 from agent_eval.runner.scoring import report_not_run, report_run
 from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval_results import CaseReport, Reason, RunError, write_lines
+from agent_eval_results import CaseReport, MetricReport, Reason, RunError, write_lines
 from agent_eval_scoring.core.content import FunctionCall, model_message, text_of, user_message
 from agent_eval_scoring.core.invocation import IntermediateData, Invocation
 from agent_eval_scoring.core.limiter import Limiter
@@ -465,6 +465,21 @@ async def test_scoring__statuses(result: Result, threshold: float | None, status
     run_score = report.metrics[0].runs[0]
     assert (run_score.status, run_score.score) == (status, score)
     assert (run_score.reason is not None) == (isinstance(result, NotEvaluated) or status == "not_evaluated")
+
+
+async def test_scoring__equal_metrics_are_one() -> None:
+    scores = (0.0, -0.0, 1.0, 1, None)
+    results = [Scored(score=score, passed=passed) for score in scores for passed in (None, True)]
+    results += [Scored(score=1.0, turn_scores=(1.0, 1.0)), Scored(score=1.0, details={"n": 1})]
+    criteria = [Fixed(result=each, threshold=threshold) for each in results for threshold in (0.5, None)]
+    of = scored_case(*criteria)
+    known: dict[Any, MetricReport] = {}
+    first, second = [await report_run(of, recorded(of, "answer"), known=known) for _ in range(2)]
+    alone = await report_run(of, recorded(of, "answer"))
+    assert first.model_dump_json() == second.model_dump_json() == alone.model_dump_json()
+    same = [one is other for one, other in zip(first.metrics, second.metrics, strict=True)]
+    assert same == [not criterion.result.details for criterion in criteria]
+    assert len({id(each) for each in first.metrics}) == len(criteria)
 
 
 LONG = ("w" * 10_000,) * 1_000

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from agent_eval import __version__
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, unpack
@@ -26,6 +26,7 @@ from agent_eval_results import (
     OTHER_VERSION,
     SCHEMA_VERSION,
     SCORING_VERSION,
+    MetricReport,
     Reason,
     RunError,
     RunReport,
@@ -95,7 +96,7 @@ def read_report(data: bytes, where: str) -> RunReport | FetchFailed | Incompatib
     """
     try:
         # Not model_validate_json: to leave out computed fields, pydantic would copy the whole document, and slowly.
-        report = RunReport.model_validate(from_json(data))
+        report = RunReport.model_validate(_with_equal_metrics(from_json(data)))
     except ValueError as error:
         return _refusal(data, error, where)
     if (defect := _defect(report)) is not None:
@@ -110,6 +111,29 @@ def read_report(data: bytes, where: str) -> RunReport | FetchFailed | Incompatib
     return report
 
 
+def _with_equal_metrics(content: Any) -> Any:
+    """The content of a `results.json` in which equal metrics, as most of 10,000 cases are, have become one model.
+
+    Only those without texts, which hardly any other has. What is invalid is left as it is.
+    """
+    made: dict[bytes, MetricReport] = {}
+    with contextlib.suppress(LookupError, TypeError, AttributeError):  # of another form
+        for case in content["cases"]:
+            metrics = case["metrics"]
+            for index, metric in enumerate(metrics):
+                if len(runs := metric["runs"]) > 1 or metric.get("reason") or any(map(runs[0].get, _TEXTS)):
+                    continue
+                key = to_json(metric, inf_nan_mode="constants")  # tells 0.0 from -0.0
+                if key not in made:
+                    try:
+                        made[key] = MetricReport.model_validate(metric)
+                    except ValueError:
+                        continue
+                metrics[index] = made[key]
+    return content
+
+
+_TEXTS = ("reason", "evidence", "details", "error")
 _WAIT = "The next run of the base branch records comparable results."
 
 
@@ -168,9 +192,14 @@ _SEQUENCES = frozenset({list, tuple})
 def _out_of_range(report: RunReport) -> float | None:
     """A number in a report that is larger than _LARGEST, or not a number; None if there is none."""
     left: list[Any] = [report]
+    seen: set[int] = set()
     while left:  # Not recursive, and few calls: 10,000 cases have millions of values.
         value = left.pop()
         kind = value.__class__
+        if kind is MetricReport:  # Most are one, see `_with_equal_metrics`.
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
         if kind not in _SEQUENCES:  # An isinstance check with pydantic's base class takes as long as this loop.
             value = (value if kind is dict else value.__dict__).values()
         for item in value:

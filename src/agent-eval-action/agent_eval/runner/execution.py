@@ -218,17 +218,17 @@ class Execution:
 
         self.seen(planned, recording)
         replies = None if self.tools is None else self.tools.replies(planned, recording.run)
-        return await report_run(planned, recording, self.agents[planned.agent].metrics, replies, self.plan.masker)
+        metrics = self.agents[planned.agent].metrics
+        return await report_run(planned, recording, metrics, replies, self.plan.masker, self._metrics)
 
     async def _note(self, planned: PlannedCase, part: CaseReport) -> None:
-        from agent_eval_results import merge, share_equal
-
-        part.metrics = share_equal(part.metrics, self._metrics)
         self._parts.setdefault(planned.case_id, []).append(part)
         self._counts[part.status] = self._counts.get(part.status, 0) + 1
         done, counts = sum(self._counts.values()), dict(self._counts)
         self.on_progress(Progress(total=self.plan.total, done=done, counts=counts, reused=self.reused))
         if self.limits.fail_fast:
+            from agent_eval_results import merge
+
             # Also after a run that passed: the mean over all runs may still be too low.
             parts = self._pad(planned, self._parts[planned.case_id])
             if self.fails(merge(parts, min_pass_rate=self.limits.min_pass_rate)[0]):

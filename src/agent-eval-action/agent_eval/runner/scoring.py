@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from agent_eval.runner.plan import NO_JUDGE, PlannedCase
@@ -75,6 +75,7 @@ async def report_run(
     metrics: MetricRunner | None = None,
     replies: Replies | None = None,
     masker: Masker | None = None,
+    known: dict[Hashable, MetricReport] | None = None,
 ) -> CaseReport:
     """Scores one run. A failed run has no scores, because an error is not a score of 0.
 
@@ -87,8 +88,9 @@ async def report_run(
         metrics: Runs custom metrics; None if the agent's code does not run here.
         replies: Those of its judges, if they are replayed or recorded.
         masker: Has masked the recording and the case.
+        known: Metrics of earlier runs. They are replaced from now on, never changed.
     """
-    scores: list[tuple[Criterion, RunScore]] = []
+    reports: list[MetricReport] = []
     if recording.error is None:
         conversation = Conversation(
             case=planned.case,
@@ -114,16 +116,15 @@ async def report_run(
             outcome = results[criterion.name] if criterion in waiting else await _score(criterion, conversation)
             if exact is not None and criterion not in waiting:
                 outcome = _with_scores(outcome, await _score(criterion, exact), conversation)
-            scores.append((criterion, _run_score(criterion, outcome, recording, planned)))
-        reasons = [score.reason for criterion, score in scores if criterion.name not in INFORMATIONAL_METRICS]
+            reports.append(_metric(criterion, outcome, recording, planned, {} if known is None else known))
+        reasons = [metric.runs[0].reason for metric in reports if metric.name not in INFORMATIONAL_METRICS]
         codes = {reason.code for reason in reasons if reason is not None}
         if WITHOUT_KEY in codes and all(map(is_skipped, reasons)):
             error = RunError(kind=WITHOUT_KEY, owner="gate", message=NO_JUDGE)
             return report_not_run(planned, recording.run, error)  # Nothing has decided that it passes.
-    metrics_of_run = [_metric(criterion, score, planned) for criterion, score in scores]
-    counted = (score for metric in metrics_of_run if metric.blocking for score in metric.runs)
+    counted = (score for metric in reports if metric.blocking for score in metric.runs)
     status = status_of_run(recording.error, counted)
-    return _case(planned, result_of_run(recording, status), metrics_of_run)
+    return _case(planned, result_of_run(recording, status), reports)
 
 
 async def _score(criterion: Criterion, conversation: Conversation) -> Result:
@@ -164,7 +165,26 @@ def _of_answers(conversation: Conversation, low: TurnFinding) -> TurnFinding:
     return replace(low, expected=expected, actual=text_of(conversation.actual[low.turn].final_response), why=())
 
 
-def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> MetricReport:
+def _metric(
+    criterion: Criterion,
+    result: Result,
+    recording: Recording,
+    planned: PlannedCase,
+    known: dict[Hashable, MetricReport],
+) -> MetricReport:
+    """The metric of a run; instead of one that equals an earlier run's, as most of 10,000 cases do, that one."""
+    if not isinstance(result, Scored) or result.findings or result.details:
+        return _new_metric(criterion, result, recording, planned)
+    # As text, for which -0.0 is not 0.0.
+    values = str((result.score, result.passed, result.turn_scores))
+    key = criterion.name, criterion.threshold, planned.identities.get(criterion.name), recording.run, values
+    if key not in known:
+        known[key] = _new_metric(criterion, result, recording, planned)
+    return known[key]
+
+
+def _new_metric(criterion: Criterion, result: Result, recording: Recording, planned: PlannedCase) -> MetricReport:
+    score = _run_score(criterion, result, recording, planned)
     identity = planned.identities.get(criterion.name)
     fingerprint = identity.fingerprint if identity else ""
     # A custom metric may name its version: another prompt or model is another measurement, though its code is the same.

@@ -6,7 +6,7 @@ The runner merges single runs as they end. The result does not depend on the ord
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from agent_eval_results.data.origin import NO_FACTS
@@ -145,26 +145,6 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
     ):  # fmt: skip
         return metric
     return metric.changed(score=mean, status=status, reason=reason, direction=direction, runs=runs)
-
-
-def share_equal(metrics: Iterable[MetricReport], seen: dict[Hashable, MetricReport]) -> list[MetricReport]:
-    """The metrics; instead of one that equals one of an earlier case, as most of 10,000 cases do, that one.
-
-    Args:
-        metrics: Those of a case. They are replaced from now on, never changed.
-        seen: Those of earlier cases.
-    """
-    return [metric if (facts := _facts(metric)) is None else seen.setdefault(facts, metric) for metric in metrics]
-
-
-def _facts(metric: MetricReport) -> Hashable:
-    """All that a metric with one run says; None if it has texts, which hardly any other has."""
-    run = metric.runs[0] if len(metric.runs) == 1 else None
-    if run is None or run.evidence or run.details or run.error or run.reason or metric.reason:
-        return None
-    texts = (metric.name, metric.status, metric.judge, metric.fingerprint, metric.blocking, metric.direction)
-    # As text, for which -0.0 is not 0.0.
-    return *texts, run.run, run.status, str((metric.score, metric.threshold, run.score, run.turn_scores))
 
 
 def _direction(metric: MetricReport, runs: Sequence[RunScore]) -> Direction:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -20,7 +20,6 @@ from agent_eval_results import (
     SHARD_MISSING,
     CaseReport,
     MergeReport,
-    MetricReport,
     PartReport,
     Recording,
     RunError,
@@ -29,7 +28,6 @@ from agent_eval_results import (
     ShardReport,
     merge,
     relative,
-    share_equal,
 )
 from agent_eval_scoring.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval_scoring.core.problem import Problem, Severity, has_error
@@ -257,7 +255,6 @@ def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[
     """
     results: dict[tuple[int, int, float], PartResults] = {}
     problems: list[Problem] = []
-    seen: dict[Hashable, MetricReport] = {}
     others: list[str] = []
     for path in _candidates(shards, root, output):
         file = harmless(relative(path, root))
@@ -273,7 +270,6 @@ def read_parts(shards: tuple[str, ...], root: Path, output: Path) -> tuple[list[
             continue
         for case in report.cases:  # It is made again for all cases, and takes memory.
             case.conversation = None
-            case.metrics = share_equal(case.metrics, seen)
         part = PartResults(folder=path.parent, file=file, report=report, shard=report.shard)
         kept = results.setdefault((report.shard.index, part.attempt or 0, report.started_at), part)
         if kept is not part:
