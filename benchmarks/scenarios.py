@@ -282,22 +282,21 @@ def cold_job(bench: Bench) -> Result:
     memory = Path("/dev/shm")
     in_memory = memory.is_dir() and shutil.disk_usage(memory).free > _COLD_BYTES
     place = tempfile.TemporaryDirectory(dir=memory if in_memory else bench.directory, ignore_cleanup_errors=True)
-    base = Path(place.name) / "cold"
-    base.parent.chmod(0o755)  # The agent has another user.
+    Path(place.name).chmod(0o755)  # The agent has another user.
+    checkout, home = Path(place.name) / "checkout", Path(place.name) / "home"
 
     def fresh(requirements: str | None = None) -> Path:
-        shutil.rmtree(base, ignore_errors=True)
-        return workload.weather_workspace(base, cases=1, requirements=requirements)
+        shutil.rmtree(checkout, ignore_errors=True)
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        return workload.weather_workspace(checkout, cases=1, requirements=requirements)
 
     make = f"{uv()} venv -q -p {find_python()} env"
     index_files = bench.directory.parent / "index"
     with place, workload.model_server(0.2) as server, workload.near_index(index_files) as index:
 
         def variables() -> dict[str, str]:
-            home = base / "home"
-            home.mkdir()
-            cache = str(base / "uv-cache")
-            own = {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "UV_CACHE_DIR": cache}
+            own = {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "UV_CACHE_DIR": str(home / "uv-cache")}
             own |= {"UV_DEFAULT_INDEX": index, "PIP_INDEX_URL": index, "PIP_CONFIG_FILE": os.devnull}
             return bench.environments.environment(GOOGLE_GEMINI_BASE_URL=server.url) | own
 
