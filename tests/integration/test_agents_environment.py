@@ -23,7 +23,7 @@ from rerun_repos import wheel
 from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval_agents.sandbox.spawn import Account, Sandbox, agent_account
 from agent_eval_agents.sandbox.uids import claim, end_processes, free_uids
-from agent_eval_agents.venv import compile_modules
+from agent_eval_agents.venv import BegunEnvironment, compile_modules
 from agent_eval_agents.venv._compiling import Compiling
 from agent_eval_agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint, uses_in_place
 from agent_eval_agents.venv._store import Place, prune
@@ -136,6 +136,39 @@ async def test_environment__plain_adk_when_nothing_names_dependencies_and_only_o
     assert (again.python, again.reused, bench.said) == (interpreter.python, True, [])
     compiled = bench.python(interpreter, "import google.adk, os; print(os.path.exists(google.adk.__cached__))")
     assert compiled == "True"
+
+
+async def test_begun_environment__the_first_who_needs_it_gets_its_lines_and_its_end(bench: Bench) -> None:
+    def begun() -> BegunEnvironment:
+        return BegunEnvironment(bench.request(), sandbox=bench.sandbox, masker=Masker(), cache_dir=bench.cache)
+
+    environment = begun()
+    async with asyncio.timeout(60):
+        while not list(bench.cache.glob("envs/*.json")):
+            await asyncio.sleep(0.02)
+    assert bench.said == []
+    assert environment.take(bench.request(start=bench.root), bench.said.append) is None
+    making = environment.take(bench.request(), bench.said.append)
+    assert making is not None
+    assert not (await making).reused
+    assert [line.split()[0] for line in bench.said] == ["Making", "Made"]
+    assert environment.take(bench.request(), bench.said.append) is None
+    await environment.close()
+    assert (await bench.ensure()).reused
+
+    (bench.bot / "requirements.txt").write_text("no-such-package\n")
+    environment = begun()
+    making = environment.take(bench.request(), bench.said.append)
+    assert making is not None
+    with pytest.raises(AgentFailure, match="can't be made"):
+        await making
+    await environment.close()
+
+    (bench.bot / "requirements.txt").write_text("demo-dep\n")
+    environment = begun()
+    await asyncio.sleep(0)
+    await environment.close()
+    assert not (await bench.ensure()).reused
 
 
 async def test_environment__requirements_nearest_to_the_agent_and_adk_added_to_them(bench: Bench) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from adk_envs import adk_python
@@ -454,6 +456,35 @@ def test_sigkill__ends_the_installer(slow: Repository, tmp_path: Path, silent_in
     process.kill()
     process.communicate(timeout=60)
     wait_until(lambda: slow.left_behind() == [], seconds=20)
+
+
+@pytest.mark.slow
+def test_refusal__ends_the_installer_that_was_started_early_and_says_nothing_of_it(
+    slow: Repository, tmp_path: Path, silent_index: Mapping[str, str]
+) -> None:
+    cache = tmp_path / "cache"
+
+    def refused(*arguments: str) -> str:
+        shutil.rmtree(cache, ignore_errors=True)
+        options: dict[str, Any] = {"python": False, "environment": silent_index, "code": 2}
+        done = slow.gate("run", "--cache-dir", str(cache), *arguments, **options)
+        assert slow.left_behind() == []
+        assert "nothing was run" in done.out
+        assert "Making" not in done.err
+        return done.out
+
+    slow.write({"evals/test_config.json": {"criteria": {"final_response_match_v2": 0.5}}})
+    assert "key" in refused()
+    assert list(cache.glob("envs/*.lock"))
+    for elsewhere in (("--resume",), ("--shard", "1/2"), ("--agent-setup", "true"), ("--replay", "tools")):
+        refused(*elsewhere)
+        assert not cache.exists(), elsewhere
+    slow.write({"evals/test_config.json": {"criteria": {"tool_trajectory_avg_score": 1}}})
+    assert "agent-cwd" in refused("--agent-cwd", "nowhere")
+    assert not cache.exists()
+    slow.write({"evals/slow.test.json": "{"})
+    refused()
+    assert not cache.exists()
 
 
 @pytest.mark.slow

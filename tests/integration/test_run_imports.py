@@ -57,6 +57,34 @@ def test_run__imports_even_less_before_its_agents_interpreter_starts(tmp_path: P
     assert done.stdout.splitlines() == ["[]", "[]"]
 
 
+ENVIRONMENT = """
+import importlib.util
+import os
+import sys
+
+later = ("agent_eval.runner", "agent_eval.pipeline.queued", "agent_eval_scoring.criteria")
+
+def begun(event, arguments):
+    if event == "os.mkdir" and str(arguments[0]).endswith("/envs"):
+        print([name for name in later if name in sys.modules], flush=True)
+        print([name for name in later if importlib.util.find_spec(name) is None], flush=True)
+        os._exit(0)
+
+sys.addaudithook(begun)
+from agent_eval.__main__ import run
+run()
+"""
+
+
+def test_run__plans_while_the_environment_of_its_agent_is_made(tmp_path: Path) -> None:
+    write_evals(tmp_path, "a.test.json", {"one": ["lamp"]})
+    (tmp_path / "bot").mkdir()
+    (tmp_path / "bot/agent.py").write_text("root_agent = None\n")
+    cache = ("--cache-dir", str(tmp_path / "cache"))
+    done = program(sys.executable, "-c", ENVIRONMENT, "run", ".", "--agent", "bot", *cache, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["[]", "[]"]
+
+
 def test_run__never_imports_the_workbench(tmp_path: Path) -> None:
     write_evals(tmp_path, "evals/lamp.test.json", {"on": ["lamp"]})
     code = "import sys; sys.modules['agent_eval_workbench'] = None; from agent_eval.cli import main;"

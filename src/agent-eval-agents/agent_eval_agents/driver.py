@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_eval_agents.messages import AgentDescribed
     from agent_eval_agents.protocol import Agent
     from agent_eval_agents.sandbox import Sandbox
-    from agent_eval_agents.venv import AgentInterpreter
+    from agent_eval_agents.venv import AgentInterpreter, BegunEnvironment
     from agent_eval_scoring.core.limiter import Limiter
     from agent_eval_scoring.core.masking import Masker
     from agent_eval_scoring.core.problem import Problem
@@ -119,6 +119,8 @@ class DriverContext:
     """Where processes wait for their turn to load."""
     parents: Parents = field(default_factory=_parents)
     """What may fork them."""
+    begun: BegunEnvironment | None = None
+    """The environment that is made already."""
     asks_for_tools: bool = False
     """Whether tools may be answered from a recording (`replay`, `record`)."""
     asks_for_models: bool = False

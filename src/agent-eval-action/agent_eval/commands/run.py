@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import importlib
 import logging
 import os
 import secrets
@@ -246,6 +247,8 @@ async def _run(settings: Settings, context: RunContext) -> Outcome:
             from agent_eval.pipeline.early import starting_early
 
             context = await stack.enter_async_context(starting_early(settings, context))
+        if context.early is not None and context.early.environment is not None:  # It goes on meanwhile.
+            await asyncio.to_thread(importlib.import_module, "agent_eval.pipeline.pipeline")
         from agent_eval.pipeline import pipeline
 
         return await pipeline.run(settings, context)

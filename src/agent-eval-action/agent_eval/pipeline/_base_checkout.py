@@ -172,7 +172,7 @@ class BaseCheckout:
                 resume=False,
             )
             context = dataclasses.replace(
-                head.context, environ=worktree.environment(head.context.environ), progress=lambda _: None
+                head.context, environ=worktree.environment(head.context.environ), progress=lambda _: None, early=None
             )
             plan, choices = self._planned(worktree)
             root = head.settings.root
@@ -190,8 +190,8 @@ class BaseCheckout:
         self.stack.callback(self._store, journal)
         tapes = None if head.tapes is None else head.tapes.for_base()
         # The interpreter is the head's.
-        early = context.early
-        prepared = None if early is None else Preparation(interpreter=(await early.interpreter)[0])
+        probe = None if head.context.early is None else head.context.early.interpreter
+        prepared = None if probe is None else Preparation(interpreter=(await probe)[0])
         resources = Resources(
             journal=journal,
             limiter=head.limiter,

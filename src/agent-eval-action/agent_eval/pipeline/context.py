@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from agent_eval_agents.discovery import AgentChoices
     from agent_eval_agents.messages import AgentDescribed
     from agent_eval_agents.protocol import Agent
-    from agent_eval_agents.venv import AgentInterpreter
-    from agent_eval_scoring.evalset.models import LoadedFile
+    from agent_eval_agents.venv import AgentInterpreter, AgentPlace, BegunEnvironment
+    from agent_eval_scoring.core.process import Begun
+    from agent_eval_scoring.evalset.models import LoadedFile, Suite
     from agent_eval_scoring.models import ModelSettings, ModelUse
     from agent_eval_scoring.models.pool import ModelPool
 
@@ -51,8 +52,20 @@ class Early:
     isolation: Isolation
     apart: contextlib.ExitStack
     """Ends the isolation."""
-    interpreter: asyncio.Task[tuple[AgentInterpreter | None, list[Problem]]]
-    """Whether the interpreter can be used."""
+    interpreter: asyncio.Task[tuple[AgentInterpreter | None, list[Problem]]] | None = None
+    """Whether the interpreter of `agent-python` can be used."""
+    environment: BegunEnvironment | None = None
+    """Of the first agent, without `agent-python`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The eval files of a run."""
+
+    begun: Begun
+    """The run."""
+    files: tuple[Suite, AgentChoices]
+    """What `find` returned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +87,8 @@ class RunContext:
     """What may fork them."""
     early: Early | None = None
     """What has been started for them already."""
+    found: Found | None = None
+    """The eval files and their agents, if they have been read for that."""
     source_url: str | None = None
     """Where the tested files can be read, e.g. `https://github.com/o/r/blob/SHA`."""
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -150,7 +165,6 @@ async def open_agents(
         runs: How many are planned, by the agent's name; None for one of each.
     """
     from agent_eval.pipeline._tapes import decides_tools
-    from agent_eval_agents.venv import default_cache_dir
 
     root = settings.root.resolve()
     masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
@@ -171,13 +185,12 @@ async def open_agents(
         sandbox=isolation.sandbox,
         masker=masker,
         workers=settings.workers,
-        cache_dir=root / settings.cache_dir
-        if settings.cache_dir is not None
-        else default_cache_dir(context.environ, isolation.sandbox.user),
+        cache_dir=cache_of(settings, context.environ, isolation),
         log_dir=settings.output / LOGS,
         log=context.log,
         loads=context.loads,
         parents=context.parents,
+        begun=None if context.early is None else context.early.environment,
         limiter=limiter,
         turn_timeout=settings.turn_timeout,
         asks_for_tools=decides_tools(settings.tape_mode, settings.tool_rules),
@@ -241,37 +254,57 @@ async def prepare(
     """
     if not choices.runs_here:
         return Preparation()
-    # A server has its own command and environment, so there is no interpreter to check.
-    running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.in_python]
-    from agent_eval_agents.venv import AgentPlace, EnvironmentRequest, checked_interpreter, unreachable
+    from agent_eval_agents.venv import EnvironmentRequest, checked_interpreter, unreachable
 
     root = settings.root.resolve()
     masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
     setup = _begin_setup(settings.agent_setup, context, isolation, masker, root)
     if setup is not None and not await _has_succeeded(setup, context.stop, until):
         return Preparation(setup=setup)
-    places = [
-        AgentPlace(
-            name=choice.path,
-            directory=choice.directory(root),
-            working_directory=choice.working_directory(root, settings.agent_cwd),
-        )
-        for choice in running
-    ]
+    places = agent_places(settings, choices)
     problems = [
         at_setting(each, settings, "agent-cwd") if each.code == "setting-invalid" else each
         for each in unreachable(places, root, isolation)
     ]
-    if settings.agent_python is None or has_error(problems) or not running:
+    if settings.agent_python is None or has_error(problems) or not places:
         return Preparation(problems=problems, setup=setup)
     request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
-    if context.early is not None:
+    if context.early is not None and context.early.interpreter is not None:
         # Probed while the eval files were read: a probe imports google-adk, which takes a second or more.
         interpreter, unusable = await context.early.interpreter
     else:
         interpreter, unusable = await checked_interpreter(request, isolation, masker, after_setup=setup is not None)
     unusable = [at_setting(problem, settings, "agent-python") for problem in unusable]
     return Preparation(problems=[*problems, *unusable], interpreter=interpreter, setup=setup)
+
+
+def agent_places(settings: Settings, choices: AgentChoices) -> list[AgentPlace]:
+    """Where the agents are that have an interpreter; a server has its own command and environment."""
+    from agent_eval_agents.venv import AgentPlace
+
+    root = settings.root.resolve()
+    return [
+        AgentPlace(
+            name=choice.path,
+            directory=choice.directory(root),
+            working_directory=choice.working_directory(root, settings.agent_cwd),
+        )
+        for choice in dict.fromkeys(choices.by_file.values())
+        if choice.in_python
+    ]
+
+
+def cache_of(settings: Settings, environ: Mapping[str, str], isolation: Isolation) -> Path:
+    """Where environments are kept.
+
+    Raises:
+        PermissionError: As for `default_cache_dir`.
+    """
+    from agent_eval_agents.venv import default_cache_dir
+
+    if settings.cache_dir is not None:
+        return settings.root.resolve() / settings.cache_dir
+    return default_cache_dir(environ, isolation.sandbox.user)
 
 
 async def _has_succeeded(setup: asyncio.Future[None], stop: asyncio.Event, until: float) -> bool:

@@ -1,5 +1,5 @@
-"""What a run starts before it has read its files: the isolation of its agent, and the import of google-adk; also one
-agent without a run, for callers that talk to it without a plan.
+"""What a run starts before it is planned: the isolation of its agent, and the import of google-adk or the making of its
+environment; also one agent without a run, for callers that talk to it without a plan.
 """
 
 from __future__ import annotations
@@ -12,12 +12,22 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_eval.pipeline.context import Early, RunContext, masker_of, open_agents, prepare
+from agent_eval.pipeline.context import (
+    Early,
+    Found,
+    RunContext,
+    agent_places,
+    cache_of,
+    masker_of,
+    open_agents,
+    prepare,
+)
 from agent_eval_agents import sandbox
 from agent_eval_agents.loading import cores
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.core.problem import Problem, has_error
+from agent_eval_scoring.core.process import Begun
 
 if TYPE_CHECKING:
     from agent_eval.settings import Settings
@@ -45,42 +55,101 @@ class NotIsolated(AgentUnavailable):
 
 @contextlib.asynccontextmanager
 async def starting_early(settings: Settings, context: RunContext) -> AsyncIterator[RunContext]:
-    """Starts what an agent of `agent-python` needs, if the settings say which one that is; ends it if no one did.
+    """Starts what an agent needs: the import of google-adk with `agent-python`, else its environment. Ends it if no one
+    did.
 
-    It is what the run would start later, with the same rights, and has no code of the repository.
+    It is what the run would start later, with the same rights. An interpreter is started before the files are read, and
+    has no code of the repository; building an environment may, so the files are without mistakes then.
     """
-    names = [name for name in (settings.agent, *settings.agents.values()) if name is not None]
     with contextlib.ExitStack() as apart:
         early = None
-        if settings.agent_python and not settings.agent_setup and not any(":" in name for name in names):
-            from agent_eval_agents.venv import likely_start
+        with contextlib.suppress(NotIsolated):  # The run reports it, if it has an agent.
+            if settings.agent_python:
+                early = await _start_interpreter(settings, context, apart)
+            elif _installs_first(settings, context):
+                from agent_eval.pipeline._files import find
 
-            with contextlib.suppress(NotIsolated):  # The run reports it, if it has an agent.
-                root = settings.root.resolve()
-                isolation = apart.enter_context(open_isolation(settings, context, runs_here=True))
-                masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
-                if (likely := likely_start(settings.agent_python, root, isolation.sandbox)) is not None:
-                    context.parents.begin(likely[0], root, likely[1], masker)
-                    await asyncio.sleep(0)  # It starts now, before the rest of this is imported.
-                from agent_eval_agents.venv import EnvironmentRequest, checked_interpreter
-
-                request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
-                probe = asyncio.create_task(checked_interpreter(request, isolation, masker))
-                early = Early(isolation=isolation, apart=apart, interpreter=probe)
-                # And its process now. A third that computes would delay the import, for which the run waits longest.
-                await asyncio.wait({probe}, timeout=_PROBE_SECONDS if cores() < _AT_ONCE else 0)
+                context = dataclasses.replace(context, found=Found(begun=Begun(), files=find(settings)))
+                early = await _begin_environment(settings, context, apart)
+        context = dataclasses.replace(context, early=early)
         try:
-            yield dataclasses.replace(context, early=early)
+            yield context
         finally:
             if early is not None:
-                ending = {early.interpreter, asyncio.create_task(context.parents.close())}
-                for _ in range(2):  # The second time out of waiting for a process whose children hold its output.
-                    early.interpreter.cancel()
-                    _, ending = await asyncio.wait(ending, timeout=_END_SECONDS)
-                    if not ending:
-                        break
-                for task in ending:
-                    task.cancel()
+                await _end(early, context)
+
+
+async def _start_interpreter(settings: Settings, context: RunContext, apart: contextlib.ExitStack) -> Early | None:
+    names = [name for name in (settings.agent, *settings.agents.values()) if name is not None]
+    if settings.agent_python is None or settings.agent_setup or any(":" in name for name in names):
+        return None
+    from agent_eval_agents.venv import likely_start
+
+    root = settings.root.resolve()
+    isolation = apart.enter_context(open_isolation(settings, context, runs_here=True))
+    masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
+    if (likely := likely_start(settings.agent_python, root, isolation.sandbox)) is not None:
+        context.parents.begin(likely[0], root, likely[1], masker)
+        await asyncio.sleep(0)  # It starts now, before the rest of this is imported.
+    from agent_eval_agents.venv import EnvironmentRequest, checked_interpreter
+
+    request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
+    probe = asyncio.create_task(checked_interpreter(request, isolation, masker))
+    # And its process now. A third that computes would delay the import, for which the run waits longest.
+    await asyncio.wait({probe}, timeout=_PROBE_SECONDS if cores() < _AT_ONCE else 0)
+    return Early(isolation=isolation, apart=apart, interpreter=probe)
+
+
+def _installs_first(settings: Settings, context: RunContext) -> bool:
+    """Whether a run without mistakes surely needs the environment of its first agent, and nothing before it."""
+    about = context.ci
+    from_elsewhere = settings.resume or settings.merges or settings.shard is not None or settings.tape_mode != "live"
+    from_queue = about.activity.kind == "record" and about.event.name == "push" and about.forge is not None
+    return not (settings.agent_setup or from_elsewhere or from_queue)
+
+
+async def _begin_environment(settings: Settings, context: RunContext, apart: contextlib.ExitStack) -> Early | None:
+    assert context.found is not None
+    suite, choices = context.found.files
+    first = next((choice for choice in choices.by_file.values() if choice.in_python), None)
+    if first is None or has_error([*suite.problems, *choices.problems]):
+        return None
+    from agent_eval_agents.venv import BegunEnvironment, EnvironmentRequest, unreachable
+
+    root = settings.root.resolve()
+    isolation = apart.enter_context(open_isolation(settings, context, runs_here=True))
+    if has_error(unreachable(agent_places(settings, choices), root, isolation)):
+        return Early(isolation=isolation, apart=apart)
+    request = EnvironmentRequest(
+        start=first.directory(root) or root,
+        root=root,
+        requirements=settings.agent_requirements,
+        installer=sandbox.installer_environment(context.environ),
+    )
+    try:
+        cache = cache_of(settings, context.environ, isolation)
+    except PermissionError:  # The run reports it.
+        return Early(isolation=isolation, apart=apart)
+    masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
+    begun = BegunEnvironment(request, sandbox=isolation.sandbox, masker=masker, cache_dir=cache)
+    apart.callback(begun.cancel)  # Before the isolation ends, whoever ends it.
+    await asyncio.sleep(0)  # It begins now.
+    return Early(isolation=isolation, apart=apart, environment=begun)
+
+
+async def _end(early: Early, context: RunContext) -> None:
+    if early.environment is not None:
+        await early.environment.close()
+    if early.interpreter is None:
+        return
+    ending = {early.interpreter, asyncio.create_task(context.parents.close())}
+    for _ in range(2):  # The second time out of waiting for a process whose children hold its output.
+        early.interpreter.cancel()
+        _, ending = await asyncio.wait(ending, timeout=_END_SECONDS)
+        if not ending:
+            break
+    for task in ending:
+        task.cancel()
 
 
 def isolate(

@@ -23,8 +23,16 @@ from agent_eval.pipeline._draft import died_with_others, draft_report, misspelt_
 from agent_eval.pipeline._files import baseline_problems, find, placed, plan_runs, policy_problems
 from agent_eval.pipeline._tapes import chosen_runs, is_missed, open_tapes, plan_tapes, replay_notices, tapes_unsupported
 from agent_eval.pipeline.budget import Budget, open_bill, times
+from agent_eval.pipeline.context import (
+    Found,
+    default_model,
+    masker_of,
+    model_settings,
+    model_uses,
+    open_models,
+    prepare,
+)
 from agent_eval.pipeline.context import RunContext as RunContext
-from agent_eval.pipeline.context import default_model, masker_of, model_settings, model_uses, open_models, prepare
 from agent_eval.pipeline.early import NotIsolated, isolate
 from agent_eval.pipeline.features import Coverage, Feature, Run
 from agent_eval.pipeline.output import Outcome as Outcome
@@ -76,8 +84,8 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         OSError: The output directory can't be written.
         ValueError: `settings.agent_env` is invalid; `read_settings` reports this earlier.
     """
-    begun = Begun()
-    suite, choices = find(settings)
+    found = context.found or Found(begun=Begun(), files=find(settings))
+    begun, (suite, choices) = found.begun, found.files
     for file, choice in choices.by_file.items():
         _LOG.debug("%s: agent %s, %s", file, choice.path, choice.reason)
     async with contextlib.AsyncExitStack() as stack:

@@ -445,8 +445,12 @@ class ManagedAdkAgent:
             requirements=context.requirements,
             installer=context.installer,
         )
-        interpreter = await ensure_environment(
-            request, sandbox=context.sandbox, masker=context.masker, cache_dir=context.cache_dir, log=context.log
+        begun = None if context.begun is None else context.begun.take(request, context.log)
+        interpreter = await (
+            begun
+            or ensure_environment(
+                request, sandbox=context.sandbox, masker=context.masker, cache_dir=context.cache_dir, log=context.log
+            )
         )
         self._compiling = await Compiling.begin(interpreter.place, context.sandbox.user)
         return interpreter

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agent_eval_agents.venv._activation import activation, likely_start
 
 if TYPE_CHECKING:
+    from agent_eval_agents.venv._begun import BegunEnvironment
     from agent_eval_agents.venv._compiling import Compiling
     from agent_eval_agents.venv._dependencies import dependencies_of
     from agent_eval_agents.venv.environment import (
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from agent_eval_agents.venv.startable import AgentPlace, checked_interpreter, unreachable
 else:
     _PLACES = {
+        "BegunEnvironment": "_begun",
         "Compiling": "_compiling",
         "dependencies_of": "_dependencies",
         **dict.fromkeys(("AgentPlace", "checked_interpreter", "unreachable"), "startable"),
