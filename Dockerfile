@@ -17,7 +17,8 @@ ENV PATH=/opt/build/bin:$PATH
 # Left out is what no run opens; a name that is gone after an update is no error, and test_container_gate.py finds
 # whatever is missing. Packages: what nltk needs beyond its stemmer and rouge_score beyond its tokenizer; rich's
 # Markdown and syntax; how cryptography's bindings are generated; google-auth's signatures without cryptography.
-# Files: tests, stubs for type checkers, parts of nltk, numpy and pydantic, and programs.
+# Files: tests, stubs for type checkers, parts of nltk, numpy, pydantic and the clients of models (what they import only
+# for the services of these names), and programs.
 COPY requirements/run.txt requirements/run.txt
 # hadolint ignore=DL3003
 RUN uv venv /opt/agent-eval \
@@ -29,6 +30,7 @@ RUN uv venv /opt/agent-eval \
     && find . \( -name '*.pyi' -o -name '*.pxd' -o -name '*.a' -o -name '*.h' \) -delete \
     && find nltk -mindepth 1 -maxdepth 1 -type d ! -name stem -exec rm -rf {} + \
     && rm -rf numpy/f2py numpy/fft numpy/ma numpy/polynomial numpy/_core/_simd.* pydantic/v1 cffi \
+        google/genai/_gaos openai/*/admin openai/*/beta openai/*/live openai/*/realtime \
     && find /opt/agent-eval/bin -type f ! -name agent-eval ! -name uv -delete
 COPY . .
 RUN uv pip install --no-cache --python /opt/agent-eval --build-constraints requirements/build.txt --no-deps . \
