@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import shutil
-import stat
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
@@ -230,23 +229,3 @@ def installer_cache(directory: Path, account: Account | None) -> Iterator[Path |
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.fchmod(descriptor, 0o700)
         os.close(descriptor)
-
-
-def take_over(directory: Path) -> None:
-    """Makes our user the owner of everything in a directory, not writable for others: its builder can't change it.
-
-    Symbolic links are not followed, even if a directory is replaced with a link meanwhile.
-    """
-    uid, gid = os.geteuid(), os.getegid()
-    for _, folders, files, descriptor in os.fwalk(directory, follow_symlinks=False):
-        os.fchown(descriptor, uid, gid)
-        os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & ~0o022)
-        for name in (*folders, *files):
-            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            os.chown(name, uid, gid, dir_fd=descriptor, follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode) and status.st_mode & 0o022:
-                file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
-                try:
-                    os.fchmod(file, stat.S_IMODE(status.st_mode) & 0o755)
-                finally:
-                    os.close(file)

@@ -18,6 +18,7 @@ import platform
 import shlex
 import shutil
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -38,7 +39,7 @@ from agent_eval_agents.venv._dependencies import (
     uses_in_place,
 )
 from agent_eval_agents.venv._installer import KILLED_HINT, Installer, Interpreter, find_uv, probe, run
-from agent_eval_agents.venv._store import EnvironmentInfo, Place, installer_cache, locked, prune, take_over
+from agent_eval_agents.venv._store import EnvironmentInfo, Place, installer_cache, locked, prune
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import docs_page
 
@@ -358,7 +359,7 @@ def _uv_settings(place: Place, cache: Path | None, sandbox: Sandbox) -> dict[str
             "UV_PYTHON_INSTALL_DIR": str(place.folder / "python"),
         }
     if sandbox.user is not None:
-        # take_over() changes the owner of the environment: it must contain its files and its interpreter.
+        # take_over.py changes the owner of the environment: it must contain its files and its interpreter.
         settings |= {"UV_LINK_MODE": "copy", "UV_PYTHON_INSTALL_DIR": str(place.directory / "python")}
     return settings
 
@@ -383,10 +384,24 @@ async def _build(
     if dependencies.directory is not None and dependencies.kind in _PROJECTS:
         await _make_importable(dependencies, interpreter, place, installer)
     if account is not None:
-        await asyncio.to_thread(take_over, place.directory)
+        await _seal(place.directory)
     before = None if twin is None else twin.read()
     origin = _origin(dependencies, root) + (f" and {ADK}" if added else "")
     return EnvironmentInfo(origin=origin if before is None else before.origin, versions=interpreter.versions)
+
+
+async def _seal(directory: Path) -> None:
+    script = str(Path(__file__).with_name("take_over.py"))
+    argv = [sys.executable, "-I", "-S", script, str(directory)]
+    null, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*argv, stdin=null, stdout=null, stderr=pipe, cwd="/", env={})
+    try:
+        _, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode != 0:
+        raise OSError(f"{directory} can't be sealed: {said.decode('utf-8', 'replace').strip().rpartition(chr(10))[2]}")
 
 
 async def _install(
