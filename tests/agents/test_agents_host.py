@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,7 @@ from agent_eval_agents.host import PROGRAM, _program, blame
 from agent_eval_agents.host._facts import how_it_ended
 from agent_eval_agents.host._log import HostLog
 from agent_eval_agents.host.blame import failed_load, failed_turn, too_late
-from agent_eval_agents.host.connection import RemoteError
+from agent_eval_agents.host.connection import Connection, RemoteError
 from agent_eval_agents.host.outage import ModelOutages, outage_seconds, silence_seconds
 from agent_eval_agents.messages import ModelNews, Waiting
 from agent_eval_agents.protocol import AgentFailure, FailureKind, Owner
@@ -664,3 +665,24 @@ def test_tool_objects__one_item_that_differs_elsewhere_hides_neither_others_nor_
     changed = [place for place in one if one[place] != other[place]]
     assert len(changed) == 1 and changed[0].endswith("['city']")
     assert one == rotated, "not even a hash of a secret"
+
+
+async def test_connection__what_is_said_at_once_arrives_at_once_and_before_the_end() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with theirs:
+
+        async def refuse(*_: Any) -> None:
+            raise AssertionError
+
+        connection = Connection(masker=Masker(), on_notify=lambda *_: None, on_request=refuse)
+        await connection.open(ours)
+        for session in "ab":
+            connection.notify("close_session", {"session": session})
+        theirs.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+        await asyncio.sleep(0)
+        said = [json.loads(line)["params"]["session"] for line in theirs.recv(10_000).splitlines()]
+        connection.notify("close_session", {"session": "c"})
+        await connection.close()
+        assert said == ["a", "b"] and json.loads(theirs.recv(10_000))["params"] == {"session": "c"}

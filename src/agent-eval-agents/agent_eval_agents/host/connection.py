@@ -107,6 +107,7 @@ class Connection:
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._last_id = 0
         self._writer: asyncio.StreamWriter | None = None
+        self._unsent = bytearray()
         self._reader: asyncio.StreamReader | None = None
         self._lost: Exception | None = None
         self._replies: set[asyncio.Task[None]] = set()
@@ -197,8 +198,14 @@ class Connection:
     def _write(self, message: dict[str, Any]) -> None:
         if self._lost is not None or self._writer is None:
             raise self._lost or ConnectionLost("the connection is not open")
-        line = json.dumps({"v": VERSION, **message}, ensure_ascii=False).encode("utf-8", "replace")
-        self._writer.write(line + b"\n")
+        if not self._unsent:  # What this step of the loop says wakes the host once.
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent += json.dumps({"v": VERSION, **message}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+    def _flush(self) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(bytes(self._unsent))
+        self._unsent.clear()
 
     def ask(self, method: str, params: Mapping[str, Any]) -> tuple[int, asyncio.Future[Any]]:
         """Sends a request.
@@ -242,6 +249,7 @@ class Connection:
         """Closes our end. Never raises."""
         self._fail(ConnectionLost("the gate closed the connection"))
         if self._writer is not None:
+            self._flush()
             self._writer.close()
             with contextlib.suppress(OSError):
                 await self._writer.wait_closed()
