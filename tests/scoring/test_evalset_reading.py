@@ -23,8 +23,8 @@ from agent_eval_scoring.evalset.json.patching import eval_set_text
 from agent_eval_scoring.evalset.json.positions import Positions, format_path
 from agent_eval_scoring.evalset.json.reading import parse_document
 from agent_eval_scoring.evalset.loading import load_suite
-from agent_eval_scoring.evalset.models.packed import PackedTurns, packed_turns
-from agent_eval_scoring.evalset.models.schema import EvalSet
+from agent_eval_scoring.evalset.models.packed import messages_of, pack, packed_turns
+from agent_eval_scoring.evalset.models.schema import EvalCase, EvalSet
 from agent_eval_scoring.evalset.problem_texts import render_json, render_text
 from agent_eval_workbench.commands.migrate import migrate
 from agent_eval_workbench.recording.target import stem
@@ -262,14 +262,28 @@ def test_load_suite__packed_turns_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "a.test.json").write_text(json.dumps(content), "utf-8")
     assert not load_suite(tmp_path).errors
     [[one, other]] = [file.cases for file in load_suite(tmp_path).files]
-    [[packed, _]] = [file.cases for file in load_suite(tmp_path, packed=True).files]
-    assert isinstance(packed.conversation, PackedTurns) and packed_turns(one) is None
-    assert packed == one and packed != other and len(packed.conversation) == 2
-    assert [*packed.conversation] == packed.conversation[:] == one.conversation
+    [[packed, _]] = [file.cases for file in load_suite(tmp_path, packed=lambda case: case.eval_id).files]
+    kept = packed_turns(packed)
+    assert kept is not None and packed_turns(one) is None
+    assert packed == one and packed != other and len(kept) == 2
+    assert kept.content == one.eval_id and [*kept] == kept[:] == one.conversation
     for exclude_none in (True, False):
         assert packed.model_dump_json(exclude_none=exclude_none) == one.model_dump_json(exclude_none=exclude_none)
     said = one.model_dump_json(exclude_unset=True, exclude_none=True)
-    assert f'"conversation":{(packed_turns(packed) or b"").decode()}' in said
+    assert f'"conversation":{kept.text.decode()}' in said
+
+
+_PART = st.fixed_dictionaries({"text": st.none() | st.text()}, optional={"thought": st.none() | st.just(True)})
+_CONTENT = st.fixed_dictionaries({}, optional={"role": st.none() | st.text(), "parts": st.lists(_PART, max_size=2)})
+
+
+@given(st.lists(_CONTENT, min_size=1, max_size=2))
+def test_packed_turns__messages_are_those_of_the_models(contents: list[dict[str, Any]]) -> None:
+    made = EvalCase.model_validate({"eval_id": "a", "conversation": [{"user_content": each} for each in contents]})
+    messages = messages_of(made)
+    assert messages == [turn.user_content.model_dump_json().encode() for turn in made.conversation or ()]
+    pack([made], lambda case: "")
+    assert packed_turns(made) and messages_of(made) == messages
 
 
 def test_load_suite__relative_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,11 @@ def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None, *, c
     return _hash([2, session_of(case), simulated, _rubrics(case.rubrics), turns, *state, *_of_dataset(case)])
 
 
+def lasting_fingerprint(case: EvalCase) -> str:
+    """`case_fingerprint` where no config changes it, else ""."""
+    return "" if case.conversation_scenario is not None or case.expected_state else case_fingerprint(case, None)
+
+
 def _of_dataset(case: EvalCase) -> list[Any]:
     """What metrics of agents-cli read of a case beside its messages."""
     if case.dataset_case is None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 def load(settings: Settings) -> Suite:
     """Reads the eval files with their cases and all their problems."""
+    from agent_eval_agents.fingerprints import lasting_fingerprint
     from agent_eval_scoring.evalset.loading import load_suite
 
     agents = [agent for agent in (settings.agent, *settings.agents.values()) if agent is not None]
@@ -35,7 +36,7 @@ def load(settings: Settings) -> Suite:
         config=settings.config,
         initial_session=settings.initial_session,
         tool_args=settings.tool_args,
-        packed=True,
+        packed=lasting_fingerprint,
         # The FILE of `recorded:FILE` has eval cases, too.
         skip=[settings.output, *(settings.root / agent.partition(":")[2] for agent in agents if ":" in agent)],
     )

@@ -459,7 +459,8 @@ class Execution:
 
 def _with_masked_message(turn: Invocation, masker: Masker) -> Invocation:
     """The turn as it is recorded: what came of the agent has been masked before."""
-    return turn.model_copy(update={"user_content": masker.values(turn.user_content)})
+    masked = masker.values(turn.user_content)
+    return turn if masked is turn.user_content else turn.model_copy(update={"user_content": masked})
 
 
 def run_error(failure: AgentFailure, turn: int | None) -> RunError:

@@ -175,5 +175,5 @@ def case_lines(cases: Iterable[PlannedCase]) -> Iterator[bytes]:
         line = stored.model_dump_json(exclude_unset=True, exclude_none=True).encode() + b"\n"
         if turns:
             # The first one: what is before it are texts, whose quotes are escaped.
-            line = line.replace(b'"conversation":[]', b'"conversation":' + turns, 1)
+            line = line.replace(b'"conversation":[]', b'"conversation":' + turns.text, 1)
         yield line

@@ -43,6 +43,7 @@ from agent_eval_scoring.evalset.models import (
     EvalConfig,
     LoadedFile,
 )
+from agent_eval_scoring.evalset.models.packed import messages_of, packed_turns
 from agent_eval_scoring.simulation import simulator_options
 
 if TYPE_CHECKING:
@@ -223,6 +224,7 @@ def make_plan(
             for config in file.config.criteria
         }
         for case in file.cases:
+            turns = packed_turns(case)
             gating = [criteria[config.name] for config in criteria_of(file.config, case)]
             skipped, masked = _skip_reason(case, file.config, gating, missing), masker.values(case)
             cases.append(
@@ -240,7 +242,8 @@ def make_plan(
                     places=file.config.places,
                     agent=agent,
                     fingerprint=_fingerprint(case, file.config, agent, fingerprints.get(agent, "")),
-                    content=case_fingerprint(
+                    content=(turns is not None and turns.content)
+                    or case_fingerprint(
                         case, file.config.user_simulator_config, compares_state=file.config.compares_state
                     ),
                     identities=identities,
@@ -388,8 +391,8 @@ def _fingerprint(case: EvalCase, config: EvalConfig, agent: str, source: str) ->
         digest.update(case.conversation_scenario.model_dump_json().encode())
         digest.update(repr(config.user_simulator_config).encode())
     # Of the turns only what the agent is given: a changed expectation scores the same recording again.
-    for invocation in case.conversation or ():
-        digest.update(b"\0" + invocation.user_content.model_dump_json().encode())
+    for message in messages_of(case):
+        digest.update(b"\0" + message)
     return digest.hexdigest()[:16]
 
 

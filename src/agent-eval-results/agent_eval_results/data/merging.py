@@ -5,6 +5,7 @@ The runner merges single runs as they end. The result does not depend on the ord
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -58,10 +59,14 @@ def _decides_nothing(scores: Iterable[RunScore]) -> bool:
 
 def result_of_run(recording: Recording, status: CaseStatus) -> RunResult:
     """What a recording says about its run, in fields of the same names."""
-    shared = RunResult.model_fields.keys() & Recording.model_fields.keys()
-    facts = {name: getattr(recording, name) for name in shared}
+    facts = {name: getattr(recording, name) for name in _shared()}
     lost = {(each.agent, each.toolset): each for turn in recording.all_turns for each in turn.lost_toolsets}
     return RunResult(**facts, status=status, turns=len(recording.invocations), lost_toolsets=list(lost.values()))
+
+
+@functools.cache
+def _shared() -> list[str]:
+    return sorted(RunResult.model_fields.keys() & Recording.model_fields.keys())
 
 
 def is_skipped(reason: Reason | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from agent_eval_scoring.evalset import parse
 from agent_eval_scoring.evalset.checks import add_rubrics, check_against_config, check_cases, idle_rules, idle_weights
 from agent_eval_scoring.evalset.discovery import Discovery, FoundFile, discover
 from agent_eval_scoring.evalset.json import read_document
-from agent_eval_scoring.evalset.models import CALL_METRICS, LoadedFile, Suite
+from agent_eval_scoring.evalset.models import CALL_METRICS, EvalCase, LoadedFile, Suite
 from agent_eval_scoring.evalset.models.argument_rules import with_defaults
 from agent_eval_scoring.evalset.models.packed import pack
 from agent_eval_scoring.evalset.paths import absolute, name_of
@@ -30,7 +30,7 @@ def load_suite(
     initial_session: Path | None = None,
     skip: Sequence[Path] = (),
     tool_args: Mapping[str, Mapping[str, Any]] | None = None,
-    packed: bool = False,
+    packed: Callable[[EvalCase], str] | None = None,
 ) -> Suite:
     """Finds, reads and checks eval files and their configs. Invalid files are reported, never raised.
 
@@ -42,7 +42,7 @@ def load_suite(
         initial_session: A JSON file with the initial session of legacy test files (lists of turns).
         skip: Directories not to search; files that are no eval files.
         tool_args: Rules for args by tool, which apply before those of the criteria.
-        packed: Keep the turns of the cases as `PackedTurns`.
+        packed: Keep the turns of the cases as `PackedTurns`, with the hash that it returns.
     """
     with collector_paused():
         return _load_suite(
@@ -63,7 +63,7 @@ def _load_suite(
     config: Path | None,
     initial_session: Path | None,
     tool_args: Mapping[str, Mapping[str, Any]],
-    packed: bool,
+    packed: Callable[[EvalCase], str] | None,
     complete: bool,
 ) -> Suite:
     problems = list(discovery.problems)
@@ -87,8 +87,8 @@ def _load_suite(
             unused_session = unused_session and not is_list_of_turns
         if loaded_file is not None:
             loaded.append(loaded_file)
-            if packed:
-                pack(loaded_file.eval_set.eval_cases)
+            if packed is not None:
+                pack(loaded_file.eval_set.eval_cases, packed)
     problems += configs.problems
     if discovery.files:  # Else it is no wonder, and the error for that is enough.
         problems += configs.unused(discovery.configs, [file.path for file in discovery.files])
