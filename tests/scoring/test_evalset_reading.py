@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from evalset_samples import LEGACY_EVALS, LEGACY_TURNS, TURN, case, codes, eval_set, json_values, load, places, write
 from golden_files import DATA, check
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from agent_eval_scoring.core.problem import Severity, has_error
@@ -147,6 +147,37 @@ def test_parse_document__mistakes() -> None:
             said += f"{render_text(problems)}without comments: {lenient.value if lenient else None}\n"
         blocks.append(f"== {name}\n{said}{render_text(others)}")
     check("golden_json_mistakes.txt", "\n".join(blocks))
+
+
+_KEYS = st.sampled_from(['"a"', '"b"', r'"\""', r'"\u0022"', r'"\u0061"', '"é"'])
+_REFUSED = ["-1E400", "NaN", "1 2", r'"\ud800"']
+_LEAVES = st.sampled_from(["1", "1.0", "-0", "-0.0", "1e5", "5e-324", "9" * 30, "null", '"Infinity"', *_REFUSED])
+_TEXTS = st.recursive(
+    _LEAVES | _KEYS,
+    lambda child: (
+        st.lists(child, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.lists(st.tuples(_KEYS, child), max_size=3).map(lambda items: f"{{{','.join(map(': '.join, items))}}}")
+    ),
+    max_leaves=8,
+)
+
+
+@given(_TEXTS)
+@example(r'{"a": 1, "a": 2, "b": ["\u0022", "\u0022"]}')
+def test_parse_document__values_and_duplicate_keys_are_those_of_json(text: str) -> None:
+    twice = []
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        twice.extend([True] * (len(found) > len(dict(found))))
+        return dict(found)
+
+    document, problems = parse_document(text.encode(), "f.json")
+    if document is None:
+        assert any(part in text for part in _REFUSED)
+    else:
+        assert repr(document.value) == repr(json.loads(text, object_pairs_hook=pairs))
+        assert twice or not any(part in text for part in _REFUSED)
+        assert {problem.code for problem in problems} == {"duplicate-key"} & {"duplicate-key" for _ in twice}
 
 
 def test_parse_document__allowed_depth_can_be_written() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic.alias_generators import to_camel
+from pydantic_core import from_json, to_json
 
 from agent_eval_scoring.core.files import MAX_TEXT, read_regular
 from agent_eval_scoring.core.problem import MAX_PROBLEMS, Problem, Severity, too_many
@@ -154,9 +155,10 @@ def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Do
     text = data.decode("utf-8")
     pairs = _Pairs()
     notices: list[Problem] = []
+    usual = _usual(data)
     try:
         try:
-            value = _parse(text, pairs)
+            value = _parse(text, pairs) if usual is _NOTHING else usual
         except ValueError as error:
             # Only after an error: of valid files, which are nearly all, nothing has to be scanned a second time.
             extra = extras(text)
@@ -172,7 +174,7 @@ def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Do
             notices = [_cleaned_notice(file, extra)]
     except RecursionError:
         return None, [_too_deep(file)]
-    if _is_too_deep(value):
+    if usual is _NOTHING and _is_too_deep(value):
         return None, [_too_deep(file)]
     document = Document(file=file, text=text, value=value)
     # Escapes only: a lone surrogate can't be in UTF-8 itself.
@@ -204,6 +206,18 @@ def parse_value(text: str | bytes) -> Any:
 
 
 _NOTHING = object()
+
+
+def _usual(data: bytes) -> Any:
+    """The value of JSON that no problem is found in, in half the time; _NOTHING if that is not certain."""
+    try:
+        value = from_json(data, allow_inf_nan=False)  # refuses more than _DEEPEST levels, too
+        written = to_json(value, inf_nan_mode="constants")
+    except ValueError:
+        return _NOTHING
+    # Of a key that occurs twice the value has one. An escaped quote has one quote in both, unless it is `\u0022`.
+    is_whole = written.count(b'"') == data.count(b'"') and b"\\u0022" not in data
+    return value if is_whole and b"Infinity" not in written else _NOTHING  # 1e999
 
 
 def _parse(text: str, pairs: _Pairs) -> Any:
