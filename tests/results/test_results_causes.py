@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +19,7 @@ from report_samples import HOME, case, metric, report
 
 from agent_eval_results import CaseReport, CauseReport, Recording, RunError, Waited
 from agent_eval_results.causes import CaseRuns, find_causes
+from agent_eval_results.causes import _values as values
 from agent_eval_scoring.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
 from agent_eval_scoring.core.invocation import Invocation, InvocationEvent, InvocationEvents, Raised
 
@@ -645,3 +647,9 @@ def test_find_causes__what_the_base_branch_does_as_well_is_noise(noise: Noise) -
     """`benchmarks/cause_noise.py` counts how often."""
     rng = random.Random(1)
     assert [each.code for _ in range(6) for each in claims_of_noise(noise, 1, rng)] == []
+
+
+@given(st.from_regex(values._CHANGING))
+def test_plain_text__what_changes_from_run_to_run_is_looked_for(text: str) -> None:
+    assert values._MAY_CHANGE.search(text)
+    assert re.search("<(id|time)>", values.plain_text(text))

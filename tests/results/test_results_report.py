@@ -392,6 +392,13 @@ def test_a_folder_in_the_checkout_or_outside__is_the_owners_and_a_link_gives_not
     assert reply.stat().st_uid == 0
 
 
+def test_merge__a_single_part_that_is_right_is_the_case() -> None:
+    for part in merge([good("c"), wrong_room()], min_pass_rate=1.0):
+        assert merge([part], min_pass_rate=1.0)[0] is part
+        [made] = merge([part.changed(status="errored", reason=None)], min_pass_rate=1.0)
+        assert made == part
+
+
 def test_read_report__equal_metrics_are_one_and_others_stay() -> None:
     report = SAMPLES["passed"]()
     zero = metric("m", 0.0, threshold=None), metric("m", -0.0, threshold=None), metric("m", 0.0, threshold=0.5)

@@ -24,13 +24,16 @@ _CHANGING = re.compile(
     r"|(?P<time>\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)",
     re.IGNORECASE,
 )
+_MAY_CHANGE = re.compile(r"[\d-]")
+"""Is in all of these."""
 _IN_ERROR = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\d+(?:\.\d+)?")
 _WORD = re.compile(r"[^\W_]+(?:['’.,:-][^\W_]+)*|[°%€$£]")
 
 
 def plain_text(text: str) -> str:
     """White space folded, ids and times replaced."""
-    return _CHANGING.sub(lambda match: f"<{match.lastgroup}>", " ".join(text.split()))
+    folded = " ".join(text.split())
+    return _CHANGING.sub(lambda match: f"<{match.lastgroup}>", folded) if _MAY_CHANGE.search(folded) else folded
 
 
 def normal(value: Any, depth: int = 0) -> Any:

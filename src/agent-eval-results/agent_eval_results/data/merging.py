@@ -100,6 +100,8 @@ def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
     metrics = [_metric(metric, scores) for metric, scores in scored]
     status, reason = _case_status(runs, [metric for metric in metrics if metric.blocking], min_pass_rate)
     first = parts[0]
+    if len(parts) == 1 and (status, reason, metrics, runs) == (first.status, first.reason, first.metrics, first.runs):
+        return first
     conversation = next((part.conversation for part in parts if part.conversation is not None), None)
     return first.changed(status=status, reason=reason, metrics=metrics, runs=runs, conversation=conversation)
 
