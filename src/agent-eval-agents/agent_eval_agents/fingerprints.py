@@ -19,9 +19,7 @@ from agent_eval_agents.host import ADAPTERS
 from agent_eval_scoring.core.content import Content
 from agent_eval_scoring.core.files import MAX_TEXT, read_regular
 from agent_eval_scoring.core.invocation import Invocation, Rubric, intermediate_responses, tool_calls, tool_responses
-from agent_eval_scoring.criteria import judge_of
 from agent_eval_scoring.evalset.models import DEFAULT_JUDGE, CriterionConfig, EvalCase
-from agent_eval_scoring.simulation import simulator_options
 
 _LENGTH = 16
 _UNSET: Sequence[tuple[str, Any]] = (("args", {}), ("depth", "outer"), ("args_credit", False))
@@ -60,8 +58,11 @@ def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None, *, c
         user_config: `user_simulator_config`, on which the simulated user of a scenario depends.
         compares_state: Whether a criterion reads the expected state, which counts only then.
     """
-    scenario = case.conversation_scenario
-    simulated = None if scenario is None else [scenario, vars(simulator_options(user_config))]
+    simulated = None
+    if (scenario := case.conversation_scenario) is not None:
+        from agent_eval_scoring.simulation import simulator_options  # The eval files are read without it.
+
+        simulated = [scenario, vars(simulator_options(user_config))]
     turns = [_turn_content(turn) for turn in case.conversation or ()]
     state = [case.expected_state] if compares_state and case.expected_state else []
     # 2: the second form. Results of the first one are known by `earlier_fingerprint`.
@@ -147,6 +148,8 @@ def metric_identity(
         default_model: The judge of criteria that name none.
         source: A hash of the code of a custom metric.
     """
+    from agent_eval_scoring.criteria import judge_of
+
     # A custom metric asks its judge by itself, which only its code says.
     judge = judge_of(config, default_model) if source is None else None
     # Without rules for args, and without depth, scores are those of results that did not know them yet.
