@@ -62,7 +62,8 @@ import importlib.util
 import os
 import sys
 
-later = ("agent_eval.runner", "agent_eval.pipeline.queued", "agent_eval_scoring.criteria")
+later = ("agent_eval.runner", "agent_eval.pipeline.queued", "agent_eval_agents.host._facts",
+         "agent_eval_scoring.criteria")
 
 def begun(event, arguments):
     if event == "os.mkdir" and str(arguments[0]).endswith("/envs"):

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from agent_eval_agents.host import ADAPTERS
 from agent_eval_scoring.core.content import Content
 from agent_eval_scoring.core.files import MAX_TEXT, read_regular
 from agent_eval_scoring.core.invocation import Invocation, Rubric, intermediate_responses, tool_calls, tool_responses
@@ -184,6 +183,8 @@ def function_source(function: str, root: Path, package: Path | None) -> str:
     Returns:
         "" if the file can't be found without importing anything.
     """
+    from agent_eval_agents.host import ADAPTERS
+
     *module, name = function.split(".")
     digest = hashlib.sha256()
     files = dict(_defining_files(tuple(module), name, root, package))
