@@ -30,6 +30,7 @@ from agent_eval_agents.venv._store import Place, prune
 from agent_eval_agents.venv.environment import (
     AgentInterpreter,
     EnvironmentRequest,
+    _seal,
     discard_damaged,
     ensure_environment,
     run_setup,
@@ -169,6 +170,11 @@ async def test_begun_environment__the_first_who_needs_it_gets_its_lines_and_its_
     await asyncio.sleep(0)
     await environment.close()
     assert not (await bench.ensure()).reused
+
+
+async def test_seal__that_is_not_possible_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"absent can't be sealed: FileNotFoundError.*absent"):
+        await _seal(tmp_path / "absent")
 
 
 async def test_environment__requirements_nearest_to_the_agent_and_adk_added_to_them(bench: Bench) -> None:
