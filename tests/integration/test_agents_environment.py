@@ -26,11 +26,10 @@ from agent_eval_agents.sandbox.uids import claim, end_processes, free_uids
 from agent_eval_agents.venv import BegunEnvironment, compile_modules
 from agent_eval_agents.venv._compiling import Compiling
 from agent_eval_agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint, uses_in_place
-from agent_eval_agents.venv._store import Place, prune
+from agent_eval_agents.venv._store import Place, prune, seal
 from agent_eval_agents.venv.environment import (
     AgentInterpreter,
     EnvironmentRequest,
-    _seal,
     discard_damaged,
     ensure_environment,
     run_setup,
@@ -174,7 +173,7 @@ async def test_begun_environment__the_first_who_needs_it_gets_its_lines_and_its_
 
 async def test_seal__that_is_not_possible_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"absent can't be sealed: FileNotFoundError.*absent"):
-        await _seal(tmp_path / "absent")
+        await seal(tmp_path / "absent")
 
 
 async def test_environment__requirements_nearest_to_the_agent_and_adk_added_to_them(bench: Bench) -> None:

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
@@ -229,3 +230,22 @@ def installer_cache(directory: Path, account: Account | None) -> Iterator[Path |
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.fchmod(descriptor, 0o700)
         os.close(descriptor)
+
+
+async def seal(directory: Path) -> None:
+    """Makes our user the owner of an environment, in a process of its own (take_over.py).
+
+    Raises:
+        OSError: It can't be sealed.
+    """
+    script = str(Path(__file__).with_name("take_over.py"))
+    argv = [sys.executable, "-I", "-S", script, str(directory)]
+    null, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*argv, stdin=null, stdout=null, stderr=pipe, cwd="/", env={})
+    try:
+        _, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode != 0:
+        raise OSError(f"{directory} can't be sealed: {said.decode('utf-8', 'replace').strip().rpartition(chr(10))[2]}")

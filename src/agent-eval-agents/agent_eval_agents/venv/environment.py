@@ -18,7 +18,6 @@ import platform
 import shlex
 import shutil
 import stat
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -39,7 +38,7 @@ from agent_eval_agents.venv._dependencies import (
     uses_in_place,
 )
 from agent_eval_agents.venv._installer import KILLED_HINT, Installer, Interpreter, find_uv, probe, run
-from agent_eval_agents.venv._store import EnvironmentInfo, Place, installer_cache, locked, prune
+from agent_eval_agents.venv._store import EnvironmentInfo, Place, installer_cache, locked, prune, seal
 from agent_eval_scoring.core.masking import Masker
 from agent_eval_scoring.core.problem import docs_page
 
@@ -384,24 +383,10 @@ async def _build(
     if dependencies.directory is not None and dependencies.kind in _PROJECTS:
         await _make_importable(dependencies, interpreter, place, installer)
     if account is not None:
-        await _seal(place.directory)
+        await seal(place.directory)
     before = None if twin is None else twin.read()
     origin = _origin(dependencies, root) + (f" and {ADK}" if added else "")
     return EnvironmentInfo(origin=origin if before is None else before.origin, versions=interpreter.versions)
-
-
-async def _seal(directory: Path) -> None:
-    script = str(Path(__file__).with_name("take_over.py"))
-    argv = [sys.executable, "-I", "-S", script, str(directory)]
-    null, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*argv, stdin=null, stdout=null, stderr=pipe, cwd="/", env={})
-    try:
-        _, said = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-    if process.returncode != 0:
-        raise OSError(f"{directory} can't be sealed: {said.decode('utf-8', 'replace').strip().rpartition(chr(10))[2]}")
 
 
 async def _install(
