@@ -60,7 +60,7 @@ class WithoutA2a:
     """
 
     def __init__(self) -> None:
-        self._searched: list[tuple[str, int]] = []
+        self._searched: list[tuple[str, object]] = []
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         needs_it = name == "google.adk.agents.remote_a2a_agent" and "a2a" not in sys.modules
@@ -69,7 +69,7 @@ class WithoutA2a:
 
     def _is_there(self) -> bool:
         """Whether a2a can be found. Directories are searched again when one has changed, as Python's finder does."""
-        places = [(entry, _changed_at(entry)) for entry in sys.path]
+        places = [(entry, _state_of(entry)) for entry in sys.path]
         if places != self._searched:
             if importlib.util.find_spec("a2a") is not None:
                 return True
@@ -78,11 +78,13 @@ class WithoutA2a:
         return any(hasattr(finder, "find_spec") and finder.find_spec("a2a", None) for finder in others)
 
 
-def _changed_at(place: str) -> int:
+def _state_of(place: Any) -> object:
+    """Changes with a directory's entries; None of what is none: sys.path may hold anything."""
     try:
-        return os.stat(place or ".").st_mtime_ns  # noqa: PTH116 - in each turn
-    except OSError:
-        return 0
+        found = os.stat(place or ".")  # noqa: PTH116 - in each turn
+    except (OSError, ValueError, TypeError):
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 _STANDARD = f"{Path(os.__file__).parent}/"

@@ -123,7 +123,7 @@ def _with_equal_metrics(content: Any) -> Any:
             for index, metric in enumerate(metrics):
                 if len(runs := metric["runs"]) > 1 or metric.get("reason") or any(map(runs[0].get, _TEXTS)):
                     continue
-                key = to_json(metric, inf_nan_mode="constants")  # tells 0.0 from -0.0
+                key = to_json(metric, inf_nan_mode="constants")  # in which 0.0 is not -0.0
                 if key not in made:
                     try:
                         made[key] = MetricReport.model_validate(metric)

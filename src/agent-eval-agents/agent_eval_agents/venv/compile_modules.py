@@ -6,22 +6,14 @@
 FOLDER has the environment in `venv`; its owner runs this script, which writes the bytecode. The environment's PYTHON
 compiles what it is sent, as UID (-1: as ourselves), a user that has no other process: so neither the modules, which
 anyone may have written, nor an agent gets at more than the bytecode of these modules.
-
-What a new agent imports first is compiled first: it overtakes the agent, which then finds bytecode.
 """
 
-import contextlib
-import functools
-import glob
-import importlib.util
-import itertools
 import os
-import re
 import stat
 import struct
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO
 
 _COMPILER = """\
@@ -41,15 +33,6 @@ while sizes := read(8):
 """
 _MOST_BYTES = 5_000_000
 """Of a module; larger ones are left to Python."""
-_FIRST = (
-    *("google.adk.runners", "google.adk.apps.app", "google.adk.models.google_llm", "google.adk.agents.llm_agent"),
-    *("google.adk.flows.llm_flows.single_flow", "google.adk.workflow._workflow", "google.genai._api_client"),
-)
-"""What an agent imports before its first turn, in this order; some versions of google-adk don't have all of them."""
-_IMPORT = re.compile(r"^(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n(]+)|import[ \t]+([^\n]+))", re.MULTILINE)
-"""Not those that are indented: of functions, and for type checkers."""
-_MOST_CHARACTERS = 65_536
-"""Of a module whose imports are looked up; its author may have written any number."""
 _OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """What built the environment may have put links and pipes into it."""
 
@@ -69,7 +52,7 @@ def main() -> int:
         tag = compiler.read(min(size, 100)).decode("ascii")
         if not tag.replace("-", "").replace("_", "").isalnum():
             return 1
-        for path, name, descriptor in itertools.chain(_first_modules(folder), _modules(folder)):
+        for path, name, descriptor in _modules(folder):
             if os.getppid() != gate:
                 return 1
             _compile(compiler, magic, tag, path, name, descriptor)
@@ -103,74 +86,6 @@ def _wait_for_others() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     except (AttributeError, OSError):  # macOS
         os.nice(19)
-
-
-def _first_modules(folder: str) -> Iterator[tuple[str, str, int]]:
-    """What an agent imports first, about in its order; as `_modules`. An environment that is sealed doesn't change."""
-    for site in glob.glob(f"{glob.escape(folder)}/venv/lib/python*/site-packages"):  # noqa: PTH207 - as the rest
-        waiting, seen = _pushed(site, _FIRST), set[str]()
-        while waiting:
-            name = waiting.pop()
-            if name in seen or (file := _file_of(site, name)) is None:
-                continue
-            seen.add(name)
-            path, _, module = file.rpartition("/")
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _OPEN)
-            try:
-                yield path, module, descriptor
-            finally:
-                os.close(descriptor)
-            waiting += _pushed(site, _imported(name, file))
-
-
-def _pushed(site: str, names: Iterable[str]) -> list[str]:
-    """Those that are modules, with the packages above each, the last one first."""
-    modules = [name for name in names if _file_of(site, name)]
-    return [part for name in reversed(modules) for part in (name, *_packages(name))]
-
-
-def _packages(name: str) -> list[str]:
-    parts = name.split(".")
-    return [".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1)]
-
-
-def _imported(name: str, file: str) -> Iterator[str]:
-    """What a module imports when it is imported; some of these names are no modules."""
-    here = name if file.endswith("/__init__.py") else name.rpartition(".")[0]
-    with open(file, encoding="utf-8", errors="replace") as module:  # noqa: PTH123
-        for source, names, modules in _IMPORT.findall(module.read(_MOST_CHARACTERS)):
-            text = re.sub(r"#.*", "", names or modules).strip("() ")
-            listed = [words[0] for each in text.split(",") if (words := each.split())]
-            if not source:
-                yield from listed
-                continue
-            with contextlib.suppress(ImportError):  # beyond the top
-                source = importlib.util.resolve_name(source, here)
-                yield from (source, *(f"{source}.{each}" for each in listed))
-
-
-def _file_of(site: str, name: str) -> str | None:
-    """A module's file; None if there is none, or a link leads there."""
-    *packages, last = name.split(".")
-    path = site
-    for package in packages:
-        if not _listed(path).get(package):
-            return None
-        path = f"{path}/{package}"
-    if _listed(path).get(f"{last}.py") is False:
-        return f"{path}/{last}.py"
-    is_package = _listed(path).get(last) and _listed(f"{path}/{last}").get("__init__.py") is False
-    return f"{path}/{last}/__init__.py" if is_package else None
-
-
-@functools.cache
-def _listed(folder: str) -> dict[str, bool]:
-    """The files of a folder, and its folders (True); no links, and no pipes."""
-    with os.scandir(folder) as entries:
-        kinds = [
-            (each.name, each.is_dir(follow_symlinks=False), each.is_file(follow_symlinks=False)) for each in entries
-        ]
-    return {name: is_folder for name, is_folder, is_file in kinds if is_folder or is_file}
 
 
 def _modules(folder: str) -> Iterator[tuple[str, str, int]]:
