@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from adk_envs import adk_python
-from agents_open_dir import as_root, remove
+from agents_open_dir import as_root, open_directory, remove
 from base_repos import Repo
 from gate_runs import (
     AGENT_EVAL,
@@ -683,3 +683,19 @@ def test_output_directory__that_cannot_be_created_is_named_with_what_to_do(
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--output-dir", "/proc/x"]) == 2
     assert "The directory /proc/x can't be created. Set another --output-dir" in capsys.readouterr().err
+
+
+@as_root
+@pytest.mark.slow
+def test_a_disk_that_is_full_before_the_run_is_planned__is_reported() -> None:
+    """There is no room for what the agent's user needs, which the run prepares before it reads its files."""
+    mount = 'mount -t tmpfs -o size=1m,nr_inodes=7 t /var/lib/agent-eval || exit 77; exec "$@"'
+    Path("/var/lib/agent-eval").mkdir(exist_ok=True)
+    with open_directory() as base, repository_in(base / "repository", "faults") as repository:
+        repository.evals("evals/a.test.json", {"one": "say hello"})
+        command = ("unshare", "--mount", "sh", "-c", mount, "sh", *AGENT_EVAL, "run", "--cache-dir", "cache")
+        done = program(*command, cwd=repository.root, env=repository.environment(), code=None)
+        if done.returncode == 77 or "unshare failed" in done.stderr:
+            pytest.skip(f"no namespaces here: {done.stderr}")
+        assert done.returncode == 2 and "Invalid: the disk is full, so the run ended early" in done.stdout, done
+        assert verdict(repository) == "invalid"

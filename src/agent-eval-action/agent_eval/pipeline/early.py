@@ -63,7 +63,8 @@ async def starting_early(settings: Settings, context: RunContext) -> AsyncIterat
     """
     with contextlib.ExitStack() as apart:
         early = None
-        with contextlib.suppress(NotIsolated):  # The run reports it, if it has an agent.
+        # The run meets it again and reports it, if it has an agent; a full disk as well.
+        with contextlib.suppress(NotIsolated, OSError):
             if settings.agent_python:
                 early = await _start_interpreter(settings, context, apart)
             elif _installs_first(settings, context):

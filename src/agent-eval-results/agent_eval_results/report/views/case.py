@@ -158,8 +158,8 @@ def _which_runs(runs: Sequence[int], total: int) -> str:
 
 def _metric_findings(case: CaseReport) -> Iterator[Finding]:
     # What failed comes before what could not be evaluated: only that is a finding about the agent.
-    bad = [metric for metric in case.metrics if not (metric.only_measures or (metric.passed and case.passed))]
-    for metric in sorted(bad, key=lambda metric: not metric.failed):
+    gating = [metric for metric in case.metrics if not (metric.only_measures or (metric.passed and case.passed))]
+    for metric in sorted(gating, key=lambda metric: not metric.failed):
         bad = [run.run for run in metric.runs if run.failed or run.lacks_result]
         if metric.passed and not bad:
             continue
