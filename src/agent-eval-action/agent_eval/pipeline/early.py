@@ -23,7 +23,6 @@ from agent_eval.pipeline.context import (
     prepare,
 )
 from agent_eval_agents import sandbox
-from agent_eval_agents.loading import cores
 from agent_eval_scoring.core.errors import AgentEvalError
 from agent_eval_scoring.core.limiter import Limiter
 from agent_eval_scoring.core.problem import Problem, has_error
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from agent_eval_agents.discovery import AgentChoices
     from agent_eval_agents.protocol import Agent
 
-_AT_ONCE = 3
-"""Processes that compute at the start: the import of google-adk, the probe of its interpreter, and this one."""
-_PROBE_SECONDS = 1.0
 _END_SECONDS = 2.0
 """For the end of what was started early and not needed."""
 
@@ -96,8 +92,7 @@ async def _start_interpreter(settings: Settings, context: RunContext, apart: con
 
     request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
     probe = asyncio.create_task(checked_interpreter(request, isolation, masker))
-    # And its process now. A third that computes would delay the import, for which the run waits longest.
-    await asyncio.wait({probe}, timeout=_PROBE_SECONDS if cores() < _AT_ONCE else 0)
+    await asyncio.sleep(0)  # And its process now.
     return Early(isolation=isolation, apart=apart, interpreter=probe)
 
 
