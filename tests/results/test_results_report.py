@@ -402,16 +402,16 @@ def test_merge__a_single_part_that_is_right_is_the_case() -> None:
 def test_read_report__equal_metrics_are_one_and_others_stay() -> None:
     report = SAMPLES["passed"]()
     zero = metric("m", 0.0, threshold=None), metric("m", -0.0, threshold=None), metric("m", 0.0, threshold=0.5)
-    told = wrong_room().metrics
+    with_texts = wrong_room().metrics
     report.cases = [
         good(f"c{number}").changed(metrics=metrics, case_id=f"c{number}")
-        for number, metrics in enumerate([[metric("m", 1.0, threshold=0.5), *zero, *told]] * 2)
+        for number, metrics in enumerate([[metric("m", 1.0, threshold=0.5), *zero, *with_texts]] * 2)
     ]
     read = read_report(results_json(report).encode(), "It")
     assert isinstance(read, RunReport)
     assert results_json(read) == results_json(report)
     same = [one is other for one, other in zip(*(case.metrics for case in read.cases), strict=True)]
-    assert same == [True] * 4 + [not any(run.evidence or run.details for run in each.runs) for each in told]
+    assert same == [True] * 4 + [not any(run.evidence or run.details for run in each.runs) for each in with_texts]
     assert len({id(each) for each in read.cases[0].metrics[:4]}) == 4
 
 

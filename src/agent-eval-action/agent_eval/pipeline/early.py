@@ -128,7 +128,7 @@ async def _begin_environment(settings: Settings, context: RunContext, apart: con
         return Early(isolation=isolation, apart=apart)
     masker = masker_of(settings.agent_headers, settings.agent_env, context.environ)
     begun = BegunEnvironment(request, sandbox=isolation.sandbox, masker=masker, cache_dir=cache)
-    apart.callback(begun.cancel)  # Before the isolation ends, whoever ends it.
+    apart.callback(begun.cancel)  # Before the isolation ends, here or in the run.
     await asyncio.sleep(0)  # It begins now.
     return Early(isolation=isolation, apart=apart, environment=begun)
 
