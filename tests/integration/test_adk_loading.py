@@ -103,6 +103,7 @@ class Finder:
 
 class Tries(BaseAgent):
     async def _run_async_impl(self, context):
+        sys.path.append(3.5)  # Python ignores what is no path.
         said = [at_load[:3] == tried()[:3], tried()[3]]
         sys.meta_path.append(finder := Finder())
         said.append(tried()[3])
